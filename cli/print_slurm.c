@@ -71,7 +71,8 @@ static void print_task(const print_desc *desc)
         printf("[ $code -ne 0 ] || [ -n \"$SHOAL_SPARE\" ] || : >\"$SHOAL_KEPT.done\"\n"
                "echo \"$SHOAL_LAUNCH_ID\" >>\"$SHOAL_LAUNCH_PROOF\"\n");
     if (desc->requeue)
-        printf("[ $code -ne %d ] || : >\"$SHOAL_KEPT.again\"\n", LAUNCH_AGAIN);
+        printf("[ $code -ne %d ] || { : >\"$SHOAL_KEPT.again\" && code=0; } # srun ends nobody\n",
+               LAUNCH_AGAIN);
     puts("exit $code'");
 }
 
@@ -97,6 +98,8 @@ void print_slurm(const print_desc *desc)
     putchar('\n');
     if (watched)
         puts("code=$?");
+    if (desc->requeue)
+        printf("[ $code -ne 0 ] || [ ! -e \"$SHOAL_KEPT.again\" ] || code=%d\n", LAUNCH_AGAIN);
     if (launch->survives)
         puts(
             "[ ! -e \"$SHOAL_KEPT.done\" ] || code=0 # one that began with the job has its result");
@@ -105,6 +108,9 @@ void print_slurm(const print_desc *desc)
              "    scontrol requeue \"${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}"
              "${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}\" &&\n"
              "        sleep 60 # it ends this script\n"
+             "elif [ \"${SLURM_RESTART_COUNT:-0}\" -gt 0 ]; then\n"
+             "    # Before 26.05 Slurm starts what was preempted once more, though it has ended.\n"
+             "    scontrol update jobid=\"$SLURM_JOB_ID\" requeue=0\n"
              "fi");
     if (watched)
         puts("exit $code");

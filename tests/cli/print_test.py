@@ -117,6 +117,28 @@ class Slurm(unittest.TestCase):
         script = printed("--print-slurm", "--requeue", command=("sh", "-c", "exit 5"))
         self.assertNotIn("scontrol requeue", self.start(script, code=5)[1])
 
+    def test_the_others_may_end_when_one_was_asked_to(self):
+        """srun ends all tasks when one has failed, and to be started again is no failure."""
+        look = SRUN + 'echo "a task: $?"\n'
+        with open(os.path.join(self.folder.name, "srun"), "w", encoding="ascii") as file:
+            file.write(look)
+        for options in (), ("--on-loss", "reform"):
+            script = printed("--print-slurm", "--requeue", *options,
+                             command=("sh", "-c", "exit 85"))
+            out, calls, _ = self.start(script, code=85)
+            self.assertEqual("a task: 0\n", out)
+            self.assertIn("scontrol requeue 7\n", calls)
+
+    def test_what_has_ended_is_not_started_once_more(self):
+        """As Slurm before 26.05 would do it with a job that was preempted once."""
+        script = printed("--print-slurm", "--requeue")
+        self.assertNotIn("scontrol", self.start(script)[1])
+        calls = self.start(script, SLURM_RESTART_COUNT="1")[1]
+        self.assertIn("scontrol update jobid=7 requeue=0\n", calls)
+        again = printed("--print-slurm", "--requeue", command=("sh", "-c", "exit 85"))
+        calls = self.start(again, code=85, SLURM_RESTART_COUNT="1")[1]
+        self.assertNotIn("requeue=0", calls)
+
     def test_a_signal_is_the_commands(self):
         """Slurm signals whole tasks: what stands around the command waits for its word."""
         ask = "trap 'exit 85' TERM; kill -TERM $PPID; kill -TERM $$; exit 1"

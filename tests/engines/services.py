@@ -11,7 +11,7 @@ SlurmctldHost=login
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=cred_expire=3
+AuthInfo=cred_expire=5
 StateSaveLocation={site}/state
 SlurmdSpoolDir=/run/slurmd
 SlurmctldPidFile=/run/slurmctld.pid
