@@ -79,6 +79,24 @@ void shoali_trace_note(shoal_train *train, shoali_trace_kind kind, uint64_t star
                              .kind = kind});
 }
 
+void shoali_trace_step(shoal_train *train, uint64_t start_us)
+{
+    shoali_trace *trace = train->trace;
+    shoali_trace_note(train, SHOALI_TRACE_STEP, start_us);
+    if (trace == NULL || trace->path == NULL)
+        return;
+    const uint64_t took_us = shoali_now_us() - start_us;
+    shoali_trace_slow *least = &trace->slow[0];
+    for (int i = 1; i < SHOALI_TRACE_SLOW; i++)
+        least = trace->slow[i].took_us < least->took_us ? &trace->slow[i] : least;
+    if (took_us <= least->took_us)
+        return;
+    least->took_us = took_us;
+    least->step = train->step;
+    least->count = shoali_kept_step(&trace->ring, train->step, least->events,
+                                    SHOALI_TRACE_SLOW_EVENTS);
+}
+
 static int by_start(const void *a, const void *b)
 {
     const shoali_trace_event *x = a, *y = b;
@@ -91,19 +109,42 @@ void shoali_trace_sort(shoali_trace_rank *rank)
     qsort(rank->events, rank->count, sizeof *rank->events, by_start);
 }
 
-/* Those of the ring that are asked for, sorted. */
+static bool has(const shoali_trace_rank *own, uint64_t count, const shoali_trace_event *event)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (own->events[i].step == event->step &&
+            memcmp(&own->events[i], event, sizeof *event) == 0)
+            return true;
+    return false;
+}
+
+/* What the ring has lost of slow steps. */
+static void add_slow(const shoali_trace *trace, shoali_trace_rank *own)
+{
+    const uint64_t of_ring = own->count;
+    for (int s = 0; own->overwritten > 0 && s < SHOALI_TRACE_SLOW; s++)
+        for (uint64_t i = 0; i < trace->slow[s].count; i++)
+            if (!has(own, of_ring, &trace->slow[s].events[i]))
+                own->events[own->count++] = trace->slow[s].events[i];
+}
+
+/* Those of the ring that are asked for and, unless these are the last steps, those of slow steps;
+ * sorted. */
 static shoal_status take_own(const shoal_train *train, shoali_trace_rank *own_out)
 {
     const shoali_trace *trace = train->trace;
     const uint64_t from = trace->last < train->step ? train->step - trace->last : 0;
     *own_out = (shoali_trace_rank){.rank = train->rank};
-    own_out->events = shoali_alloc_array(SHOALI_KEPT_EVENTS + 1, sizeof *own_out->events);
+    own_out->events = shoali_alloc_array(
+        SHOALI_KEPT_EVENTS + SHOALI_TRACE_SLOW * SHOALI_TRACE_SLOW_EVENTS, sizeof *own_out->events);
     if (own_out->events == NULL)
         return shoali_fail(SHOAL_ENOMEM, "no memory to write a trace");
     const uint64_t kept = shoali_kept_copy(&trace->ring, 0, own_out->events, &own_out->overwritten);
     for (uint64_t i = 0; i < kept; i++)
         if (own_out->events[i].step >= from)
             own_out->events[own_out->count++] = own_out->events[i];
+    if (trace->last == UINT64_MAX)
+        add_slow(trace, own_out);
     shoali_trace_sort(own_out);
     return SHOAL_OK;
 }

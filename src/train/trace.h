@@ -9,6 +9,11 @@
 #include "train/trainer.h"
 #include "watch/kept.h"
 
+/* The longest steps of each rank outlive its ring. The five longest of all are among those of the
+ * rank that took longest for them; what others did in these is there, too, unless they have eight
+ * that were longer. */
+enum { SHOALI_TRACE_SLOW = 8, SHOALI_TRACE_SLOW_EVENTS = 256 };
+
 typedef enum {
     SHOALI_TRACE_STEP,
     SHOALI_TRACE_DATA,
@@ -25,11 +30,18 @@ typedef enum {
     SHOALI_TRACE_KINDS
 } shoali_trace_kind;
 
+/* A slow step's events, which outlive the ring. */
+typedef struct shoali_trace_slow {
+    uint64_t took_us, step, count;
+    shoali_trace_event events[SHOALI_TRACE_SLOW_EVENTS];
+} shoali_trace_slow;
+
 struct shoali_trace {
     const char *path; /* NULL: no file, but who asks is told (trace_ask.c) */
     uint64_t last;    /* steps that are asked for; UINT64_MAX: all */
     bool reports;     /* this was the worker that tells, after the latest step */
     bool written;     /* or tried */
+    shoali_trace_slow slow[SHOALI_TRACE_SLOW]; /* of this run's, in no order; took_us 0: none */
     shoali_kept ring;
 };
 
@@ -48,6 +60,8 @@ SHOAL_MUST_USE shoal_status shoali_trace_open(shoal_train *train);
 /** Something that began at start_us has ended now. No lock, no allocation; without a ring nothing.
  * Any thread. */
 void shoali_trace_note(shoal_train *train, shoali_trace_kind kind, uint64_t start_us);
+/** A step that began at start_us has ended: its events are kept, if it is one of the longest. */
+void shoali_trace_step(shoal_train *train, uint64_t start_us);
 /** The same of a bucket: all but kind is given. */
 void shoali_trace_add(shoali_trace *trace, shoali_trace_event event);
 /** Collective among the members: their events on the first one's clock, which writes the file. */

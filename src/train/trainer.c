@@ -373,7 +373,7 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
                                           : compute(train, &share, times));
     uint64_t before = train->step, next_step = before + 1;
     SHOALI_TRY(exchange(train, verdict, times, &next_step));
-    shoali_trace_note(train, SHOALI_TRACE_STEP, start);
+    shoali_trace_step(train, start);
     train->step = next_step < train->steps ? next_step : train->steps;
     train->unconcluded = true;
     SHOALI_TRY(shoali_admm_turn(train));

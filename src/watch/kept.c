@@ -42,3 +42,16 @@ uint64_t shoali_kept_copy(const shoali_kept *ring, uint64_t since_us, shoali_tra
             count++;
     return count;
 }
+
+uint64_t shoali_kept_step(const shoali_kept *ring, uint64_t step, shoali_trace_event *out,
+                          uint64_t most)
+{
+    const uint64_t noted = atomic_load(&ring->noted);
+    const uint64_t looked = 4 * most < SHOALI_KEPT_EVENTS ? 4 * most : SHOALI_KEPT_EVENTS;
+    const uint64_t first = noted > looked ? noted - looked : 0;
+    uint64_t count = 0;
+    for (uint64_t at = noted; at-- > first && count < most;)
+        if (take(&ring->slot[at % SHOALI_KEPT_EVENTS], at + 1, &out[count]))
+            count += out[count].step == step;
+    return count;
+}

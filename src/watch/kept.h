@@ -41,5 +41,9 @@ void shoali_kept_add(shoali_kept *ring, const shoali_trace_event *event);
  * @return how many */
 uint64_t shoali_kept_copy(const shoali_kept *ring, uint64_t since_us, shoali_trace_event *out,
                           uint64_t *overwritten_out);
+/** The newest of a step, at most so many, the newest first; looked for among the newest 4 * most.
+ * @return how many */
+uint64_t shoali_kept_step(const shoali_kept *ring, uint64_t step, shoali_trace_event *out,
+                          uint64_t most);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "support/check.h"
 #include "support/scratch_dir.h"
@@ -105,12 +106,49 @@ static void the_ring_keeps_the_newest(void **state)
     shoali_trace_close(&train);
 }
 
+static void note(shoal_train *train, uint64_t step, uint64_t took_us)
+{
+    const uint64_t began_us = shoali_now_us() - took_us;
+    train->step = step;
+    shoali_trace_note(train, SHOALI_TRACE_UPDATE, began_us);
+    shoali_trace_step(train, began_us);
+}
+
+/* Marks and updates by step, of a file in which step 5 * n takes n seconds, the others 1 ms. */
+static void a_slow_step_outlives_the_ring(void **state)
+{
+    (void)state;
+    char path[256];
+    snprintf(path, sizeof path, "%s", scratch_path("slow.json"));
+    shoal_train train = {.desc.trace = path, .desc.model = "none"};
+    assert_int_equal(shoali_trace_open(&train), SHOAL_OK);
+    for (uint64_t i = 0; i < SHOALI_KEPT_EVENTS; i++) /* two events each */
+        note(&train, i, i % 5 == 0 && i <= 50 ? i / 5 * 1000000 : 1000);
+    assert_int_equal(shoali_trace_collect(&train), SHOAL_OK);
+    json_t *file = json_load_file(path, 0, NULL), *event;
+    size_t i, updates = 0;
+    int marks = 0;
+    json_array_foreach(json_object_get(file, "traceEvents"), i, event)
+    {
+        const json_int_t step = json_integer_value(
+            json_object_get(json_object_get(event, "args"), "step"));
+        const char *name = json_string_value(json_object_get(event, "name"));
+        marks += strncmp(name, "slow step, place ", 17) == 0 && step == 50 - 5 * marks;
+        updates += strcmp(name, "update") == 0 && step <= 50;
+    }
+    assert_int_equal(marks, 5);
+    assert_int_equal(updates, SHOALI_TRACE_SLOW);
+    json_decref(file);
+    shoali_trace_close(&train);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(bounds_hold_whatever_the_clocks_say),
         CHECK_TEST(spans_are_on_the_first_clock),
         CHECK_TEST(the_ring_keeps_the_newest),
+        CHECK_TEST(a_slow_step_outlives_the_ring),
     };
     return cmocka_run_group_tests(tests, scratch_set_up, scratch_tear_down);
 }

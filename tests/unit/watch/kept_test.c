@@ -98,11 +98,27 @@ static void reading_beside_a_writer_finds_whole_events(void **state)
     check_whole(SHOALI_KEPT_EVENTS);
 }
 
+static void a_step_is_found_behind_others(void **state)
+{
+    (void)state;
+    assert_int_equal(shoali_kept_step(ring, 0, out, 4), 0);
+    for (uint64_t i = 0; i < SHOALI_KEPT_EVENTS + 50; i++)
+        shoali_kept_add(ring, &(shoali_trace_event){.step = i / 10, .offset = i});
+    const uint64_t last = SHOALI_KEPT_EVENTS + 49; /* the fourth of step `last / 10` */
+    assert_int_equal(shoali_kept_step(ring, last / 10, out, 16), last % 10 + 1);
+    assert_int_equal(out[0].offset, last);
+    assert_int_equal(shoali_kept_step(ring, last / 10 - 1, out, 16), 10);
+    assert_int_equal(out[9].offset, last - last % 10 - 10);
+    assert_int_equal(shoali_kept_step(ring, last / 10 - 1, out, 4), 4);
+    assert_int_equal(shoali_kept_step(ring, last / 10 - 9, out, 16), 0); /* 64 are looked at */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_newest_are_there, make, drop),
         cmocka_unit_test_setup_teardown(what_ended_earlier_is_left_out, make, drop),
+        cmocka_unit_test_setup_teardown(a_step_is_found_behind_others, make, drop),
         cmocka_unit_test_setup_teardown(reading_beside_a_writer_finds_whole_events, make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
