@@ -11,9 +11,9 @@ _shoal_words() {
     fi
 }
 
-# Names that an option may have: the first word of each row of `shoal list KIND`.
+# Names that an option may have: the first word of each row of `shoal list KIND`, below its heads.
 _shoal_names() {
-    shoal list "$1" 2>/dev/null | sed -n 's/^  \([a-z][a-z0-9_-]*\) .*/\1/p'
+    shoal list "$1" 2>/dev/null | sed -n '1d; s/^  \([a-z][a-z0-9_-]*\) .*/\1/p'
 }
 
 _shoal() {
@@ -26,9 +26,13 @@ _shoal() {
         words="$(_shoal_words) help --help --version"
     elif [ "$COMP_CWORD" -eq 2 ] && [ "$verb" = help ]; then
         words=$(_shoal_words)
+    elif [ "$COMP_CWORD" -eq 2 ] && [[ $verb == list && $word != -* ]]; then
+        words=$(shoal list 2>/dev/null)
+    elif [ "$COMP_CWORD" -eq 3 ] && [[ $verb == list && $word != -* ]]; then
+        words=$(_shoal_names "$before")
     else
         case $before in
-        --codec | --collective | --sync | --transport | --model | --optimizer)
+        --codec | --collective | --sync | --transport | --model | --optimizer | --schedule)
             words=$(_shoal_names "${before#--}s")
             ;;
         *)

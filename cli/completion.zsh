@@ -13,9 +13,9 @@ _shoal_options() {
         sed -nE 's/^ {2,6}(-[[:alnum:]], )?(--[a-z0-9-]+)(=?)[^ ]* *(.*)/\2\3:\4/p'
 }
 
-# Names that an option may have, "name:what it is".
+# Names that an option may have, "name:what it is"; below the table's heads.
 _shoal_names() {
-    shoal list "$1" 2>/dev/null | sed -n 's/^  \([a-z][a-z0-9_-]*\)  *\(.*\)/\1:\2/p'
+    shoal list "$1" 2>/dev/null | sed -n '1d; s/^  \([a-z][a-z0-9_-]*\)  *\(.*\)/\1:\2/p'
 }
 
 _shoal() {
@@ -29,6 +29,12 @@ _shoal() {
         _describe -t verbs verb found
         return
     fi
+    if [[ $verb == list && $PREFIX != -* ]] && (( CURRENT == 3 || CURRENT == 4 )); then
+        if (( CURRENT == 3 )); then found=(${=$(shoal list 2>/dev/null)})
+        else found=("${(@f)$(_shoal_names $before)}"); fi
+        _describe -t names name found
+        return
+    fi
     if [[ $PREFIX == --*=* ]]; then
         option=${${PREFIX%%=*}#--}
         compset -P '*='
@@ -36,7 +42,7 @@ _shoal() {
         option=${before#--}
     fi
     case $option in
-    codec|collective|sync|transport|model|optimizer)
+    codec|collective|sync|transport|model|optimizer|schedule)
         found=("${(@f)$(_shoal_names ${option}s)}")
         _describe -t names $option found
         return

@@ -209,6 +209,9 @@ class InstallTest(unittest.TestCase):
         self.assertIn("--no-overlap", completed("shoal", "train", "--no-o"))
         self.assertIn("--iters=", completed("shoal", "bench", "allreduce", "--it"))
         self.assertIn("fp16", completed("shoal", "train", "--codec", "fp"))
+        self.assertNotIn("name", completed("shoal", "train", "--codec", "na"))
+        self.assertIn("codecs", completed("shoal", "list", "co"))
+        self.assertIn("fp16", completed("shoal", "list", "codecs", "fp"))
 
     def test_so_is_one_with_the_library_inside(self):
         program = os.path.join(self.root, "static")
