@@ -11,6 +11,9 @@ import jobs
 import services
 
 
+REFORM = (os.path.join(cluster.ROOT, "examples", "mpirun_reform.sh"),)
+
+
 class Mpi(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -24,12 +27,12 @@ class Mpi(unittest.TestCase):
     def setUp(self):
         self.ssh.bring_back()
 
-    def words(self, *words, hosts=None, ranks=8):
+    def words(self, *words, hosts=None, ranks=8, by=("mpirun",)):
         self.env["SHOAL_TOKEN_FILE"] = jobs.token(self.site)
-        start = ["mpirun", "-n", ranks, "--host", hosts or self.hosts]
+        start = [*by, "-n", ranks, "--host", hosts or self.hosts]
         for name in ("SHOAL_TOKEN_FILE", "SHOAL_RENDEZVOUS", "OMPI_MCA_btl", "PATH"):
             start += ["-x", name] if name in self.env or name == "PATH" else []
-        return [*start, "--wdir", self.site.folder, *words]
+        return [*start, "--wdir", self.site.folder, *(["--"] if by == REFORM else []), *words]
 
     def run_it(self, *words, code=0, **more):
         done = self.site.login.run(*self.words(*words, **more), env=self.env)
@@ -67,12 +70,12 @@ class Mpi(unittest.TestCase):
         told = self.run_it("sh", "-c", say).stdout
         self.assertEqual([f"{i}/8 {i} n{i // 2 + 1}" for i in range(8)], sorted(told.splitlines()))
 
-    def lose(self, name, wrap, how):
+    def lose(self, name, wrap, how, **more):
         """A long training under mpirun, of which how() takes something away. @return mpirun, how to
         read what it printed"""
         self.meet("tcp://n1:29401")
         train = [*jobs.LENET, "--steps", 120, "--on-loss", "reform", "--out", name]
-        words = self.words(*wrap, *train)
+        words = self.words(*wrap, *train, **more)
         with open(self.site.path(name + ".stdout"), "w") as to:
             child = self.site.login.start(*words, env=self.env, stdout=to, stderr=subprocess.STDOUT)
         self.addCleanup(child.wait)
@@ -104,6 +107,36 @@ class Mpi(unittest.TestCase):
         child, told = self.lose("power", [], self.site.hosts["n3"].off)
         self.assertNotEqual(0, child.wait(cluster.DEADLINE_S), told())
         cluster.wait_until(lambda: not self.site.hosts["n1"].processes("--on-loss"), "its end")
+
+    def test_a_lost_host_does_not_end_the_others(self):
+        """By examples/mpirun_reform.sh: mpirun is shown no failure, and is ended at the end."""
+        child, told = self.lose("goes-on", [], self.site.hosts["n3"].off, by=REFORM)
+        self.assertEqual(0, child.wait(cluster.DEADLINE_S), told())
+        found = jobs.result(told())
+        self.assertEqual((120, 6), (found["steps"], found["workers"]))
+        self.assertEqual(["n3", "n3"], [lost["host"] for lost in found["lost"]])
+        self.nothing_is_left()
+
+    def nothing_is_left(self):
+        def clean():
+            left = [self.site.hosts[name].run("pgrep", "-l", "shoal|orted|prted|mpirun").stdout
+                    for name in ("n1", "n2", "n4", cluster.LOGIN)]
+            return not any(left)
+
+        cluster.wait_until(clean, "nothing left of it")
+        self.assertEqual([], self.site.names("", ".mpirun-"))
+
+    def test_what_fails_under_the_script_is_told(self):
+        started = self.run_it("sh", "-c", 'exit "$((3 + OMPI_COMM_WORLD_RANK))"', code=3, by=REFORM)
+        self.assertEqual(3, started.returncode)
+        self.run_it("true", code=1, by=REFORM, hosts="n1:2,nowhere:2", ranks=4)
+        for words in ([REFORM[0]], [REFORM[0], "-n", 2, "true"], [REFORM[0], "-n", 2, "--"]):
+            done = self.site.login.run(*words)
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn("usage: ", done.stderr)
+        done = self.site.login.run(*REFORM, "--", "true", env={"SLURM_JOB_ID": "1"})
+        self.assertIn("--print-slurm", done.stderr)
+        self.nothing_is_left()
 
     def test_a_program_with_both(self):
         source = os.path.join(cluster.ROOT, "examples", "mpi_and_shoal.c")
