@@ -102,33 +102,54 @@ static uint32_t conv(writer *w, const shoali_layer *layer, const char *x, const 
 {
     const shoali_conv_params *p = layer->params;
     const char *bias = shoali_onnx_vector(w, layer, "bias", (uint64_t)p->out);
-    const char *weight = shoali_onnx_weight(
-        w, layer, "weight", 4,
-        (const int64_t[]){p->out, (int64_t)layer->in.channels, p->kernel, p->kernel});
+    const int64_t groups = p->groups > 1 ? p->groups : 1;
+    const int64_t seen = (int64_t)layer->in.channels / groups;
+    const char *weight = shoali_onnx_weight(w, layer, "weight", 4,
+                                            (const int64_t[]){p->out, seen, p->kernel, p->kernel});
     Shoal__Onnx__Node *node = shoali_onnx_node(w->graph, "Conv", y, IN(x, weight, bias));
     shoali_onnx_ints(w->graph, node, "kernel_shape", (const int64_t[]){p->kernel, p->kernel}, 2);
     shoali_onnx_ints(w->graph, node, "strides", (const int64_t[]){p->stride, p->stride}, 2);
     shoali_onnx_ints(w->graph, node, "pads", (const int64_t[]){p->pad, p->pad, p->pad, p->pad}, 4);
+    shoali_onnx_int(w->graph, node, "group", groups);
     return 4;
 }
 
-/* A last, partial window is padding at the end, which neither wins nor counts. */
+static uint32_t lrn(writer *w, const shoali_layer *layer, const char *x, const char *y)
+{
+    const shoali_lrn_params *p = layer->params;
+    Shoal__Onnx__Node *node = shoali_onnx_node(w->graph, "LRN", y, IN(x));
+    shoali_onnx_int(w->graph, node, "size", p->size);
+    shoali_onnx_float(w->graph, node, "alpha", (float)p->alpha);
+    shoali_onnx_float(w->graph, node, "beta", (float)p->beta);
+    shoali_onnx_float(w->graph, node, "bias", (float)p->k);
+    return 4;
+}
+
+/* The border at the end of a side. A last, partial window is padding there, which neither wins nor
+ * counts; what counts is said as it is. */
+static int64_t border_behind(const shoali_pool_params *p, uint32_t in, uint32_t out)
+{
+    const int64_t stride = p->stride == 0 ? p->kernel : p->stride;
+    const int64_t seen = ((int64_t)out - 1) * stride + p->kernel - (int64_t)in - p->pad;
+    if (p->include_pad)
+        return p->pad;
+    return seen > 0 ? seen : 0;
+}
+
 static uint32_t pool(writer *w, const shoali_layer *layer, const char *x, const char *y)
 {
     const shoali_pool_params *p = layer->params;
     const int64_t stride = p->stride == 0 ? p->kernel : p->stride;
-    const int64_t bottom = ((int64_t)layer->out.height - 1) * stride + p->kernel -
-                           (int64_t)layer->in.height - p->pad;
-    const int64_t right = ((int64_t)layer->out.width - 1) * stride + p->kernel -
-                          (int64_t)layer->in.width - p->pad;
+    const int64_t bottom = border_behind(p, layer->in.height, layer->out.height);
+    const int64_t right = border_behind(p, layer->in.width, layer->out.width);
     const bool largest = strcmp(layer->row->name, "maxpool") == 0;
     Shoal__Onnx__Node *node = shoali_onnx_node(w->graph, largest ? "MaxPool" : "AveragePool", y,
                                                IN(x));
     shoali_onnx_ints(w->graph, node, "kernel_shape", (const int64_t[]){p->kernel, p->kernel}, 2);
     shoali_onnx_ints(w->graph, node, "strides", (const int64_t[]){stride, stride}, 2);
-    shoali_onnx_ints(
-        w->graph, node, "pads",
-        (const int64_t[]){p->pad, p->pad, bottom > 0 ? bottom : 0, right > 0 ? right : 0}, 4);
+    shoali_onnx_ints(w->graph, node, "pads", (const int64_t[]){p->pad, p->pad, bottom, right}, 4);
+    if (p->include_pad)
+        shoali_onnx_int(w->graph, node, "count_include_pad", 1);
     return 4;
 }
 
@@ -238,6 +259,7 @@ static const shoali_onnx_kind kinds[] = {
     {"sigmoid", plain},   {"silu", silu},       {"gelu", gelu},           {"dropout", nothing},
     {"flatten", nothing}, {"branch", nothing},  {"batchnorm", batchnorm}, {"add", join},
     {"concat", join},     {"hinge", nothing},   {"masked", nothing},      {"ctc", nothing},
+    {"lrn", lrn},
 };
 
 /* ---------------------------------------------------------------- the whole */

@@ -82,20 +82,6 @@ int64_t shoali_onnx_integer(const node_pb *node, const char *name, int64_t fallb
     return a != NULL && a->has_i ? a->i : fallback;
 }
 
-/* A list whose entries are all the same (square windows, even padding); absent: fallback. */
-static shoal_status same_integers(const node_pb *node, const char *name, int64_t min,
-                                  int64_t fallback, int64_t *out)
-{
-    const attribute_pb *a = shoali_onnx_attribute(node, name);
-    *out = a != NULL && a->n_ints > 0 ? a->ints[0] : fallback;
-    for (size_t i = 1; a != NULL && i < a->n_ints; i++) {
-        if (a->ints[i] != *out)
-            return shoali_onnx_refuse(
-                node, "windows, strides and padding must be the same in all directions");
-    }
-    return *out >= min && *out <= 255 ? SHOAL_OK : shoali_onnx_refuse(node, "a window beyond 255");
-}
-
 static const value *weight_at(importer *im, const node_pb *node, size_t i)
 {
     const value *v = i < node->n_input ? find(im, node->input[i]) : NULL;
@@ -173,10 +159,10 @@ static shoal_status add_nothing(importer *im, const node_pb *node)
     return define(im, node->output[0], v->weight, v->layer, v->shape);
 }
 
-static uint32_t window_side(uint32_t in, int64_t kernel, int64_t stride, int64_t pad, bool ceil)
+static uint32_t window_side(uint32_t in, int64_t kernel, int64_t stride, int64_t pad)
 {
     int64_t room = (int64_t)in + 2 * pad - kernel;
-    return room < 0 ? 0 : (uint32_t)((room + (ceil ? stride - 1 : 0)) / stride + 1);
+    return room < 0 ? 0 : (uint32_t)(room / stride + 1);
 }
 
 static shoal_status add_conv(importer *im, const node_pb *node)
@@ -186,10 +172,10 @@ static shoal_status add_conv(importer *im, const node_pb *node)
     if (w == NULL || w->weight->n_dims != 4 || w->weight->dims[2] != w->weight->dims[3] ||
         w->weight->dims[0] < 1 || w->weight->dims[0] > SIDE_MAX)
         return shoali_onnx_refuse(node, "its kernel must be a square weight of out x in x k x k");
-    SHOALI_TRY(same_integers(node, "kernel_shape", 1, w->weight->dims[2], &kernel));
-    SHOALI_TRY(same_integers(node, "strides", 1, 1, &stride));
-    SHOALI_TRY(same_integers(node, "pads", 0, 0, &pad));
-    SHOALI_TRY(same_integers(node, "dilations", 1, 1, &dilation));
+    SHOALI_TRY(shoali_onnx_same(node, "kernel_shape", 1, w->weight->dims[2], &kernel));
+    SHOALI_TRY(shoali_onnx_same(node, "strides", 1, 1, &stride));
+    SHOALI_TRY(shoali_onnx_same(node, "pads", 0, 0, &pad));
+    SHOALI_TRY(shoali_onnx_same(node, "dilations", 1, 1, &dilation));
     if (dilation != 1 || shoali_onnx_attribute(node, "auto_pad") != NULL)
         return shoali_onnx_refuse(node, "dilations and auto_pad are not read");
     SHOALI_TRY(go_on_from(im, node, 0));
@@ -200,27 +186,17 @@ static shoal_status add_conv(importer *im, const node_pb *node)
     SHOALI_TRY(keep_last(im, "weight", w, false));
     SHOALI_TRY(keep_last(im, "bias", weight_at(im, node, 2), false));
     im->shape = (shoal_shape){(uint32_t)w->weight->dims[0],
-                              window_side(im->shape.height, kernel, stride, pad, false),
-                              window_side(im->shape.width, kernel, stride, pad, false)};
+                              window_side(im->shape.height, kernel, stride, pad),
+                              window_side(im->shape.width, kernel, stride, pad)};
     return give(im, node);
 }
 
 static shoal_status add_pool(importer *im, const node_pb *node, const char *kind)
 {
-    int64_t kernel, stride, pad, dilation;
-    bool ceil = shoali_onnx_integer(node, "ceil_mode", 0) != 0;
-    SHOALI_TRY(same_integers(node, "kernel_shape", 1, 0, &kernel));
-    SHOALI_TRY(same_integers(node, "strides", 1, 1, &stride));
-    SHOALI_TRY(same_integers(node, "pads", 0, 0, &pad));
-    SHOALI_TRY(same_integers(node, "dilations", 1, 1, &dilation));
-    if (dilation != 1)
-        return shoali_onnx_refuse(node, "dilations are not read");
+    char spec[SHOALI_LAYER_SPEC_MAX];
     SHOALI_TRY(go_on_from(im, node, 0));
-    shoali_layer_list_add(&im->list, "%s:kernel=%lld,stride=%lld,pad=%lld,ceil=%s", kind,
-                          (long long)kernel, (long long)stride, (long long)pad,
-                          ceil ? "on" : "off");
-    im->shape.height = window_side(im->shape.height, kernel, stride, pad, ceil);
-    im->shape.width = window_side(im->shape.width, kernel, stride, pad, ceil);
+    SHOALI_TRY(shoali_onnx_pool(node, kind, &im->shape, spec));
+    shoali_layer_list_add(&im->list, "%s", spec);
     return give(im, node);
 }
 
@@ -388,10 +364,20 @@ static shoal_status add_flatten(importer *im, const node_pb *node)
 
 static shoal_status add_lrn(importer *im, const node_pb *node)
 {
-    SHOALI_TRY(go_on_from(im, node, 0));
-    shoali_layer_list_add(&im->list, "lrn:size=%lld",
-                          (long long)shoali_onnx_integer(node, "size", 5));
-    return give(im, node);
+    static const char *const attributes[][2] = {
+        {"alpha", "alpha"}, {"beta", "beta"}, {"bias", "k"}};
+    char spec[SHOALI_LAYER_SPEC_MAX];
+    const int64_t size = shoali_onnx_integer(node, "size", 0);
+    if (size < 1 || size > 255)
+        return shoali_onnx_refuse(node, "its size must be 1 .. 255");
+    int used = snprintf(spec, sizeof spec, "lrn:size=%d", (int)size);
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+        const attribute_pb *a = shoali_onnx_attribute(node, attributes[i][0]);
+        if (a != NULL && a->has_f)
+            used += snprintf(spec + used, sizeof spec - (size_t)used, ",%s=%.9g", attributes[i][1],
+                             (double)a->f);
+    }
+    return add_plain(im, node, spec);
 }
 
 static shoal_status add_constant(importer *im, const node_pb *node)

@@ -20,6 +20,14 @@ shoal_status shoali_onnx_refuse(const shoali_onnx_node *node, const char *why);
 const Shoal__Onnx__Attribute *shoali_onnx_attribute(const shoali_onnx_node *node, const char *name);
 int64_t shoali_onnx_integer(const shoali_onnx_node *node, const char *name, int64_t fallback);
 
+/** A list whose entries are all the same (square windows, even padding); absent: fallback. */
+SHOAL_MUST_USE shoal_status shoali_onnx_same(const shoali_onnx_node *node, const char *name,
+                                             int64_t min, int64_t fallback, int64_t *out);
+/** The layer of a node that pools an image of this shape, which becomes the result's. */
+SHOAL_MUST_USE shoal_status shoali_onnx_pool(const shoali_onnx_node *node, const char *kind,
+                                             shoal_shape *shape,
+                                             char spec_out[SHOALI_LAYER_SPEC_MAX]);
+
 /** Two outputs meet in a product: an activation's with what it was computed from. The layer that
  *  stands for both (x times its sigmoid: silu), or -1. */
 int64_t shoali_onnx_gate(shoali_layer_list *list, int64_t a, int64_t b);

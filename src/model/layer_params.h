@@ -19,8 +19,9 @@ typedef struct shoali_conv_params {
 } shoali_conv_params;
 typedef struct shoali_pool_params {
     int64_t kernel, stride; /* stride 0: kernel */
-    bool ceil;   /* a last, partial window counts (Caffe, TensorFlow's SAME for even sizes) */
-    int64_t pad; /* pixels outside the image never win; above 0, a mean pool is described only */
+    bool ceil;        /* a last, partial window counts (Caffe, TensorFlow's SAME for even sizes) */
+    int64_t pad;      /* pixels outside the image never win */
+    bool include_pad; /* of avgpool: they count, as zeros */
 } shoali_pool_params;
 typedef struct shoali_dropout_params {
     double rate;
@@ -64,6 +65,7 @@ typedef struct shoali_concat_params {
 } shoali_concat_params;
 typedef struct shoali_lrn_params {
     int64_t size;
+    double alpha, beta, k;
 } shoali_lrn_params;
 typedef struct shoali_lookup_params {
     int64_t vocab, width;

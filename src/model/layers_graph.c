@@ -169,26 +169,3 @@ uint32_t shoali_layer_inputs(const shoal_model *model, uint32_t index,
         inputs_out[count++] = shoali_layer_value(model, index);
     return (uint32_t)count;
 }
-
-/* Local response normalisation: a sum of squares over neighbouring channels, a power, a product. */
-static shoal_status infer_lrn(shoal_model *model, shoali_layer *layer)
-{
-    const shoali_lrn_params *p = layer->params;
-    (void)model;
-    layer->out = layer->in;
-    layer->forward_flops = (double)shoali_shape_elems(layer->in) * (double)(2 * p->size + 3);
-    layer->input_flops = 2 * layer->forward_flops;
-    return SHOAL_OK;
-}
-
-static const shoali_key lrn_keys[] = {
-    {"size", SHOALI_KEY_INT, offsetof(shoali_lrn_params, size), 1, 255, NULL, "5",
-     "neighbouring channels"},
-};
-const shoali_layer_row shoali_layer_lrn = {
-    .name = "lrn",
-    .help = "local response normalisation (described only)",
-    .traits = SHOALI_LAYER_DESCRIBED,
-    .schema = {lrn_keys, 1, sizeof(shoali_lrn_params)},
-    .infer = infer_lrn,
-};

@@ -35,13 +35,15 @@ static shoal_status infer_pool(shoal_model *model, shoali_layer *layer)
     return SHOAL_OK;
 }
 
-/* Whether the mean of a window counts the border is disputed among frameworks: not executed. */
+/* What a partial window counts of the border differs among frameworks. */
 static shoal_status infer_mean_pool(shoal_model *model, shoali_layer *layer)
 {
     const shoali_pool_params *p = layer->params;
-    SHOALI_TRY(infer_pool(model, layer));
-    layer->described = p->pad > 0;
-    return SHOAL_OK;
+    if (p->include_pad && p->ceil)
+        return shoali_fail(SHOAL_EINVAL,
+                           "include_pad does not go with ceil: how much of the border "
+                           "a partial window counts is not agreed on");
+    return infer_pool(model, layer);
 }
 
 static const shoali_key pool_keys[] = {
@@ -52,7 +54,9 @@ static const shoali_key pool_keys[] = {
     {"ceil", SHOALI_KEY_FLAG, offsetof(shoali_pool_params, ceil), 0, 0, NULL, "off",
      "a partial window at the end counts"},
     {"pad", SHOALI_KEY_INT, offsetof(shoali_pool_params, pad), 0, 254, NULL, "0",
-     "border around the image, pixels, that never wins (of avgpool: not executed)"},
+     "border around the image, pixels, that never wins and is not counted"},
+    {"include_pad", SHOALI_KEY_FLAG, offsetof(shoali_pool_params, include_pad), 0, 0, NULL, "off",
+     "the border counts, as zeros (PyTorch's count_include_pad)"},
 };
 const shoali_layer_row shoali_layer_maxpool = {
     .name = "maxpool",
@@ -63,7 +67,7 @@ const shoali_layer_row shoali_layer_maxpool = {
 const shoali_layer_row shoali_layer_avgpool = {
     .name = "avgpool",
     .help = "mean of each window (of the pixels in it, where it is partial)",
-    .schema = {pool_keys, 4, sizeof(shoali_pool_params)},
+    .schema = {pool_keys, 5, sizeof(shoali_pool_params)},
     .infer = infer_mean_pool,
 };
 

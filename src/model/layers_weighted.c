@@ -76,7 +76,6 @@ static shoal_status infer_conv(shoal_model *model, shoali_layer *layer)
                            layer->in.channels, (int)p->out, (int)p->groups);
     uint64_t taps = (uint64_t)(p->kernel * p->kernel);
     uint64_t fan_in = taps * (layer->in.channels / (uint64_t)p->groups);
-    layer->described = p->groups > 1;
     if (fan_in > UINT32_MAX)
         return shoali_fail(SHOAL_EINVAL, "a window of %llu values is too large",
                            (unsigned long long)fan_in);
@@ -96,9 +95,8 @@ static const shoali_key conv_keys[] = {
     SHOALI_LAYER_INT(shoali_conv_params, kernel, 1, 255, "3", "side of the square window, pixels"),
     SHOALI_LAYER_INT(shoali_conv_params, stride, 1, 255, "1", "step of the window, pixels"),
     SHOALI_LAYER_INT(shoali_conv_params, pad, 0, 254, "0", "zeros around the image, pixels"),
-    SHOALI_LAYER_INT(
-        shoali_conv_params, groups, 1, 65536, "1",
-        "channels are cut into so many groups that do not see each other (not executed)"),
+    SHOALI_LAYER_INT(shoali_conv_params, groups, 1, 65536, "1",
+                     "channels are cut into so many groups that do not see each other"),
     KEY_BIAS(shoali_conv_params),
 };
 const shoali_layer_row shoali_layer_conv = {

@@ -57,7 +57,7 @@ typedef struct shoali_layer {
     double forward_flops; /* per sample */
     double weight_flops,
         input_flops; /* backward: gradient of the parameters, gradient of the input */
-    bool described;  /* nothing here executes it: by its kind, or by a key (grouped conv) */
+    bool described;  /* nothing here executes it: by its kind, or by a key */
     bool lends;      /* of lookup: a later layer works with its table, too */
 } shoali_layer;
 

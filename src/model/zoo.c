@@ -149,24 +149,25 @@ static const char *const alexnet_hypar[] = {
     "dense:out=1000,bias=off",
 };
 
-/* Krizhevsky, Sutskever, Hinton, NIPS 2012: both towers, which meet in conv3 and the dense
- * layers. */
+/* Krizhevsky, Sutskever, Hinton, NIPS 2012: both towers, which meet in conv3 and the dense layers.
+ * Its alpha is 1e-4 for each of five channels. Partial windows of pools count as in Caffe: of 227
+ * pixels there are none, of fewer there may be. */
 static const char *const alexnet[] = {
     "conv:out=96,kernel=11,stride=4",
     "relu",
-    "lrn",
-    "maxpool:kernel=3,stride=2",
+    "lrn:alpha=5e-4,k=2",
+    "maxpool:kernel=3,stride=2,ceil",
     "conv:out=256,kernel=5,pad=2,groups=2",
     "relu",
-    "lrn",
-    "maxpool:kernel=3,stride=2",
+    "lrn:alpha=5e-4,k=2",
+    "maxpool:kernel=3,stride=2,ceil",
     "conv:out=384,kernel=3,pad=1",
     "relu",
     "conv:out=384,kernel=3,pad=1,groups=2",
     "relu",
     "conv:out=256,kernel=3,pad=1,groups=2",
     "relu",
-    "maxpool:kernel=3,stride=2",
+    "maxpool:kernel=3,stride=2,ceil",
     "flatten",
     "dense:out=4096",
     "relu",
@@ -335,7 +336,7 @@ static const shoali_model_text zoo[] = {
      .input = {3, 227, 227},
      LAYERS(alexnet_hypar)},
     {.name = "alexnet",
-     .help = "AlexNet with both towers; 227 x 227 (described only)",
+     .help = "AlexNet with both towers; 227 x 227",
      .input = {3, 227, 227},
      LAYERS(alexnet)},
 };

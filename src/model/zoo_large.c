@@ -293,7 +293,7 @@ const shoali_zoo_row shoali_zoo_large[] = {
     ROW("vgg-c", "VGG-16 with 1x1 convolutions", IMAGENET, make_vgg, 2),
     ROW("vgg-d", "VGG-16", IMAGENET, make_vgg, 3),
     ROW("vgg-e", "VGG-19", IMAGENET, make_vgg, 4),
-    ROW("googlenet", "GoogLeNet (described only)", IMAGENET, make_googlenet, 0),
+    ROW("googlenet", "GoogLeNet; 224 x 224", IMAGENET, make_googlenet, 0),
     ROW("resnet-8", "ResNet of 8 layers; 32 x 32", CIFAR, make_small_resnet, 8),
     ROW("resnet-18", "ResNet-18; 32 x 32", CIFAR, make_small_resnet, 18),
     ROW("resnet-50", "ResNet-50; 224 x 224", IMAGENET, make_resnet, 0),

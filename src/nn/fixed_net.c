@@ -341,7 +341,7 @@ static shoal_status make_layer(maker *m, shoali_fixed_layer *out)
         const shoali_circulant_params *p = layer->params;
         return make_dense(m, (uint32_t)p->out, (uint32_t)p->block, p->bias, out);
     }
-    if (is(layer, "conv"))
+    if (is(layer, "conv") && ((const shoali_conv_params *)layer->params)->groups == 1)
         return make_conv(m, layer->params, 1, out);
     if (is(layer, "circulant_conv")) {
         const shoali_circulant_conv_params *p = layer->params;
@@ -362,13 +362,14 @@ static shoal_status make_layer(maker *m, shoali_fixed_layer *out)
         out->out_frac = (uint8_t)(m->bits - 2);
     } else if (is(layer, "maxpool")) {
         make_pool(m, SHOALI_FIXED_MAXPOOL, out);
-    } else if (is(layer, "avgpool")) {
+    } else if (is(layer, "avgpool") && ((const shoali_pool_params *)layer->params)->pad == 0) {
         make_pool(m, SHOALI_FIXED_AVGPOOL, out);
     } else {
         return shoali_fail(SHOAL_ENOTSUP,
                            "%s ('%s') has no form in fixed point; dense, framewise, circulant, "
-                           "conv, circulant_conv, maxpool, avgpool, lstm, gru, relu, tanh and "
-                           "onehot have",
+                           "conv of one group, circulant_conv, maxpool, avgpool without a border, "
+                           "lstm, gru, relu, "
+                           "tanh and onehot have",
                            layer->name, layer->spec);
     }
     return SHOAL_OK;

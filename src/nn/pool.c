@@ -147,6 +147,15 @@ const shoali_exec shoali_exec_maxpool = {
 
 /* ---------------------------------------------------------------- mean */
 
+/* What the mean of a window is divided by. */
+static float counted(const shoali_layer *layer, const geometry *g, int oy, int ox)
+{
+    const shoali_pool_params *p = layer->params;
+    const window w = window_of(g, oy, ox);
+    return (float)(p->include_pad ? g->kernel * g->kernel
+                                  : (w.bottom - w.top) * (w.right - w.left));
+}
+
 static void avg_forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     geometry g = geometry_of(node->layer, pass->count);
@@ -158,7 +167,7 @@ static void avg_forward(const shoali_node *node, const shoali_pass *pass, const 
                 for (int iy = w.top; iy < w.bottom; iy++)
                     for (int ix = w.left; ix < w.right; ix++)
                         sum += x[iy * g.width + ix];
-                *y++ = sum / (float)((w.bottom - w.top) * (w.right - w.left));
+                *y++ = sum / counted(node->layer, &g, oy, ox);
             }
 }
 
@@ -175,7 +184,7 @@ static void avg_backward(const shoali_node *node, const shoali_pass *pass, const
         for (int oy = 0; oy < g.out_height; oy++)
             for (int ox = 0; ox < g.out_width; ox++) {
                 window w = window_of(&g, oy, ox);
-                float share = *dy++ / (float)((w.bottom - w.top) * (w.right - w.left));
+                float share = *dy++ / counted(node->layer, &g, oy, ox);
                 for (int iy = w.top; iy < w.bottom; iy++)
                     for (int ix = w.left; ix < w.right; ix++)
                         dx[iy * g.width + ix] += share;

@@ -58,6 +58,8 @@ static bool divisible_kind(const shoali_layer *layer)
 {
     static const char *const kinds[] = {"dense", "conv", "maxpool", "avgpool",
                                         "relu",  "tanh", "flatten"};
+    if (is_kind(layer, "conv") && ((const shoali_conv_params *)layer->params)->groups > 1)
+        return false; /* a part of the channels would cut through groups */
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (is_kind(layer, kinds[i]))
             return !layer->described;

@@ -104,8 +104,8 @@ static void shape_of(const shoali_layer *layer, const shoal_tensor *tensor, form
         *shape = (shoali_tensor_shape){2, {tensor->rows, tensor->count / tensor->rows}};
     if (kind == CONV) {
         const shoali_conv_params *p = layer->params;
-        *shape = (shoali_tensor_shape){
-            4, {(uint64_t)p->out, layer->in.channels, (uint64_t)p->kernel, (uint64_t)p->kernel}};
+        const uint64_t seen = layer->in.channels / (uint64_t)p->groups, k = (uint64_t)p->kernel;
+        *shape = (shoali_tensor_shape){4, {(uint64_t)p->out, seen, k, k}};
     }
 }
 

@@ -96,7 +96,9 @@ def padded(x, a, fill):
 
 
 def mean_pool(x, a):
-    """Padding does not count."""
+    """Padding does not count, unless it is said to."""
+    if a.get("count_include_pad"):
+        return F.avg_pool2d(padded(x, a, 0), a["kernel_shape"], a["strides"])
     window = {"kernel_size": a["kernel_shape"], "stride": a["strides"], "divisor_override": 1}
     return (F.avg_pool2d(padded(x, a, 0), **window) /
             F.avg_pool2d(padded(torch.ones_like(x), a, 0), **window))  # fmt: skip
@@ -133,7 +135,9 @@ OPERATORS = {
     "Identity": lambda v, a: v[0],
     "Flatten": lambda v, a: v[0].flatten(1),
     "Gemm": gemm,
-    "Conv": lambda v, a: F.conv2d(padded(v[0], a, 0), *v[1:], stride=a["strides"]),
+    "Conv": lambda v, a: F.conv2d(padded(v[0], a, 0), *v[1:], stride=a["strides"],
+                                  groups=a["group"]),
+    "LRN": lambda v, a: F.local_response_norm(v[0], a["size"], a["alpha"], a["beta"], a["bias"]),
     "MaxPool": lambda v, a: F.max_pool2d(padded(v[0], a, -float("inf")), a["kernel_shape"],
                                          a["strides"]),
     "AveragePool": lambda v, a: mean_pool(v[0], a),

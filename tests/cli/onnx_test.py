@@ -36,6 +36,13 @@ IMAGES = {
                  "concat:back=2", "gelu", "avgpool:kernel=14", "dense:out=10"],
     "circulant": ["conv:out=8,kernel=3", "relu", "circulant_conv:out=12,kernel=3,block=4",
                   "maxpool:stride=2", "circulant:out=20,block=8", "relu", "dense:out=10"],
+    "groups": ["conv:out=8,kernel=3", "relu", "lrn:size=3,alpha=0.5,k=2",
+               "maxpool:kernel=3,stride=2,ceil", "conv:out=12,kernel=3,pad=1,groups=4", "relu",
+               "lrn:alpha=1,beta=0.6", "conv:out=12,kernel=1,groups=12,bias=off",
+               "avgpool:kernel=13", "dense:out=10"],
+    "means": ["conv:out=4,kernel=3", "maxpool:kernel=3,stride=2,pad=1",
+              "avgpool:kernel=3,stride=1,pad=1,include_pad", "tanh",
+              "avgpool:kernel=4,stride=3,pad=2", "avgpool:kernel=2,ceil", "dense:out=10"],
     "frames": ["framewise:out=12", "rmsnorm", "attention:heads=3", "framepool:by=mean",
                "dense:out=10"],
     "dots": ["dense:out=12", "tanh", "dots:width=3,keep=1", "dense:out=8", "tanh",
@@ -156,9 +163,11 @@ class OnnxTest(unittest.TestCase):
                   "conv:out=6,kernel=3,pad=1", "add:back=2", "silu", "maxpool:stride=2",
                   "branch:back=1", "conv:out=4,kernel=1", "concat:back=2", "avgpool:kernel=14",
                   "dense:out=10"]  # fmt: skip
-        path, ours = self.trained("again", layers, "digits")
-        back = self.evaluated(path)
-        self.assertAlmostEqual(ours["loss"], back["loss"], delta=1e-6)
+        for name, those in (("again", layers), ("grouped", IMAGES["groups"]),
+                            ("pools", IMAGES["means"])):
+            path, ours = self.trained(name, those, "digits")
+            back = self.evaluated(path)
+            self.assertAlmostEqual(ours["loss"], back["loss"], delta=1e-6)
 
     def test_a_run_begins_with_them(self):
         """Behind one step that moves nothing to speak of."""

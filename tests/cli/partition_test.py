@@ -85,7 +85,7 @@ class Model(unittest.TestCase):
         self.assertFalse(found["trainable"])
         self.assertEqual(sum(l["params"] for l in found["layers"]), found["params"])
         self.assertEqual(len(found["layers"]), 98)
-        self.assertIn("cannot train", shoal.run("model", "show", "googlenet").stdout)
+        self.assertIn("cannot train", shoal.run("model", "show", "turing-nlg").stdout)
         self.assertNotIn("cannot train", shoal.run("model", "show", "resnet-50").stdout)
 
     def test_list_and_bad_input(self):

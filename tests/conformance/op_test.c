@@ -344,7 +344,12 @@ static bool value_of(const shoali_key *key, int k, char *text, size_t size)
 static void check_further(const op *o)
 {
     static const char *const further[] = {
-        "attention:heads=2,drop=0.4", "attention:heads=2,kv=1,causal=off,bias,rope=off,drop=0.2"};
+        "lrn:size=4,alpha=3,beta=1.5,k=2",
+        "conv:out=4,groups=2,kernel=3,pad=1",
+        "avgpool:kernel=3,stride=2,pad=2",
+        "avgpool:kernel=3,stride=2,pad=1,include_pad",
+        "attention:heads=2,drop=0.4",
+        "attention:heads=2,kv=1,causal=off,bias,rope=off,drop=0.2"};
     const size_t length = strlen(o->row->name);
     for (size_t i = 0; i < sizeof further / sizeof *further; i++)
         if (strncmp(further[i], o->row->name, length) == 0 && further[i][length] == ':')

@@ -59,8 +59,9 @@ static double conv_weight(const job *j, size_t o, size_t c, size_t tap, size_t *
     size_t in = j->layer->in.channels, out = (size_t)p->conv.out;
     size_t taps = (size_t)(p->conv.kernel * p->conv.kernel);
     if (strcmp(j->layer->row->name, "conv") == 0) {
-        *bias_out = taps * in * out;
-        return j->params[(o * in + c) * taps + tap];
+        const size_t groups = (size_t)p->conv.groups, seen = in / groups;
+        *bias_out = taps * seen * out;
+        return o / (out / groups) == c / seen ? j->params[(o * seen + c % seen) * taps + tap] : 0;
     }
     size_t k = (size_t)p->block, rows = (out + k - 1) / k, q = (in + k - 1) / k;
     *bias_out = taps * rows * q * k;
@@ -103,6 +104,7 @@ static double pool_value(const job *j, const double *x, size_t n, size_t c, size
             sum += value;
             seen++;
         }
+    seen = p->include_pad ? (double)(p->kernel * p->kernel) : seen;
     return mean ? sum / seen : most;
 }
 
@@ -143,6 +145,25 @@ static void run_batchnorm(const job *j, const double *x, double *y)
                                            j->params[c] +
                                        j->params[s.channels + c];
     }
+}
+
+/* By ONNX's definition. */
+static void run_lrn(const job *j, const double *x, double *y)
+{
+    const shoali_lrn_params *p = j->layer->params;
+    shoal_shape s = j->layer->in;
+    for (size_t n = 0; n < j->batch->count; n++)
+        for (long c = 0; c < (long)s.channels; c++)
+            for (size_t i = 0; i < (size_t)s.height * s.width; i++) {
+                double sum = 0;
+                for (long o = c - (long)floor((double)(p->size - 1) / 2);
+                     o <= c + (long)ceil((double)(p->size - 1) / 2); o++)
+                    sum += o >= 0 && o < (long)s.channels ? pow(x[at(s, n, (size_t)o, 0, i)], 2)
+                                                          : 0;
+                y[at(s, n, (size_t)c, 0, i)] = x[at(s, n, (size_t)c, 0, i)] /
+                                               pow(p->k + p->alpha / (double)p->size * sum,
+                                                   p->beta);
+            }
 }
 
 /* The documented rule: word i % 4 of Philox block i / 4 of stream (layer name, sample) against rate
@@ -193,7 +214,7 @@ static void run_layer(const job *j, const double *x, double *y)
         {"avgpool", run_windows},     {"relu", run_pointwise},         {"tanh", run_pointwise},
         {"batchnorm", run_batchnorm}, {"dropout", run_dropout},        {"flatten", run_pointwise},
         {"circulant", run_circulant}, {"circulant_conv", run_windows}, {"sigmoid", run_pointwise},
-        {"silu", run_pointwise},      {"gelu", run_pointwise}};
+        {"silu", run_pointwise},      {"gelu", run_pointwise},         {"lrn", run_lrn}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].kind, j->layer->row->name) == 0) {
             kinds[i].run(j, x, y);

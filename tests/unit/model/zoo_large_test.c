@@ -23,8 +23,8 @@ static const struct {
     {"vgg-c", 133638952, 133625536, 11.771, 1e-3, false},
     {"vgg-d", 138357544, 138344128, 15.470, 1e-3, false},
     {"vgg-e", 143667240, 143652544, 19.632, 1e-3, false},
-    {"alexnet", 60965224, 0, 0.714, 0.02, true},     /* Caffe's bvlc_alexnet, 714 M */
-    {"googlenet", 6998552, 0, 1.58, 0.03, true},     /* Caffe's bvlc_googlenet without aux */
+    {"alexnet", 60965224, 0, 0.714, 0.02, false},    /* Caffe's bvlc_alexnet, 714 M */
+    {"googlenet", 6998552, 0, 1.58, 0.03, false},    /* Caffe's bvlc_googlenet without aux */
     {"resnet-50", 25557032, 0, 4.09, 0.02, false},   /* torchvision */
     {"resnet-152", 60192808, 0, 11.51, 0.03, false}, /* torchvision */
     {"resnet-18", 11173962, 0, 0.556, 0.002, false}, /* as commonly used for CIFAR-10 */
