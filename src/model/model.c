@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "model/resize.h"
 
 #define SHOAL_LAYER(name) extern const shoali_layer_row shoali_layer_##name;
 #define SHOAL_LAYER_DESCRIBED(name) SHOAL_LAYER(name)
@@ -285,7 +286,7 @@ shoal_status shoali_model_of_row(const shoali_layer_row *row, const char *spec, 
 
 typedef struct open_params {
     int32_t init, act, loss, head;
-    int64_t length, vocab;
+    int64_t length, vocab, side, classes;
     bool parts;
     int32_t dropout;
     shoali_blocks blocks;
@@ -312,6 +313,12 @@ static const shoali_key open_keys[] = {
      "off: of a model that asks for dropout, the model without"},
     {"vocab", SHOALI_KEY_INT, offsetof(open_params, vocab), 0, 1 << 24, NULL, "0",
      "tokens that a language model knows, features of a sparse one; 0: as the model says"},
+    {"side", SHOALI_KEY_INT, offsetof(open_params, side), 0, 65536, NULL, "0",
+     "pixels of a side of a model's square images; 0: as the model says"},
+    {"classes", SHOALI_KEY_INT, offsetof(open_params, classes), 0, 65536, NULL, "0",
+     "outputs of the dense layer at a model's end, or, with head=pooler and head=mean, of one "
+     "more; "
+     "0: as the model says"},
     {"loss", SHOALI_KEY_CHOICE, offsetof(open_params, loss), 0, 0, "own|ctc|hinge", "own",
      "ctc: of a model of sequences, connectionist temporal classification; hinge: as support "
      "vector machines"},
@@ -421,6 +428,18 @@ static shoal_status check_dropout(const char *name, const open_params *keys,
 
 static const char *const heads[] = {"own", "masked", "pooler", "mean"};
 
+/* What ends in a vector gets a layer of scores. */
+static shoal_status set_classes(const char *name, const open_params *keys, shoal_arena *arena,
+                                shoali_model_text *text)
+{
+    char spec[SHOALI_LAYER_SPEC_MAX];
+    if (keys->head < 2)
+        return shoali_model_classes(name, keys->classes, arena, text);
+    snprintf(spec, sizeof spec, "dense:out=%lld", (long long)keys->classes);
+    const char *kept = shoali_arena_strdup(arena, spec);
+    return kept != NULL ? append_layer(arena, kept, text) : SHOAL_ENOMEM;
+}
+
 static shoal_status open_named(const char *spec, const char *name, shoal_arena *arena,
                                shoal_model **model_out)
 {
@@ -456,6 +475,10 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
         SHOALI_TRY(shoali_model_head(name, heads[keys.head], arena, &text));
     if (keys.parts || text.parts)
         SHOALI_TRY(shoali_model_parts(name, arena, &text));
+    if (keys.side > 0)
+        SHOALI_TRY(shoali_model_side(name, keys.side, arena, &text));
+    if (keys.classes > 0)
+        SHOALI_TRY(set_classes(name, &keys, arena, &text));
     SHOALI_TRY(circulate(name, &keys, arena, &text));
     if (keys.loss > 0)
         SHOALI_TRY(append_layer(arena, keys.loss == 1 ? "ctc" : "hinge", &text));
