@@ -199,11 +199,11 @@ static shoal_status fit_crop(shoal_train *train)
                                        : SHOAL_OK;
 }
 
-/* Samples of a batch for the test: as many as are quick, in at most 1 GiB of outputs, but never
- * fewer than a training batch. */
+/* Samples of a batch for the test: as many as are quick, in at most 16 MiB of outputs, but never
+ * fewer than a training batch. What the test alone would need is held while training, too. */
 static uint32_t test_batch_for(const shoal_train *train, uint32_t most)
 {
-    const uint64_t room = UINT64_C(1) << 28, each = train->info.activation_count; /* floats */
+    const uint64_t room = UINT64_C(1) << 22, each = train->info.activation_count; /* floats */
     uint32_t batch = TEST_BATCH;
     if (train->dataset->sequences)
         return most;
