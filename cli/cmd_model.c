@@ -11,13 +11,20 @@
 #include "table.h"
 
 typedef struct model_args {
-    const char *what, *model;
-    bool json, list;
+    const char *what, *model, *optimizer;
+    uint32_t batch; /* 0: not said */
+    bool json, list, memory;
 } model_args;
+
+enum { KEY_MEMORY = 256, KEY_BATCH, KEY_OPTIMIZER, BATCH = 64 };
 
 static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "One JSON object", 1},
     {"list", 'l', NULL, 0, "The built-in models and the kinds of layers", 1},
+    {"memory", KEY_MEMORY, NULL, 0, "What training it takes in memory, per worker", 2},
+    {"batch", KEY_BATCH, "N", 0, "With --memory: samples per worker and step [64]", 2},
+    {"optimizer", KEY_OPTIMIZER, "SPEC", 0, "With --memory: as for shoal train [sgd:momentum=0.9]",
+     2},
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -29,6 +36,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'l':
         args->list = true;
+        return 0;
+    case KEY_MEMORY:
+        args->memory = true;
+        return 0;
+    case KEY_BATCH:
+        if (!cli_parse_count(text, 1, 1 << 20, &args->batch))
+            cli_refuse_value(state, key, text);
+        return 0;
+    case KEY_OPTIMIZER:
+        args->optimizer = text;
         return 0;
     case ARGP_KEY_ARG:
         if (args->what == NULL)
@@ -135,6 +152,67 @@ static json_t *head_of(const shoal_model_info *m)
     return answer;
 }
 
+/* ---------------------------------------------------------------- memory */
+
+/* Rows of the table: what of a shoal_model_memory. */
+static const struct {
+    const char *key, *text;
+    size_t at;
+} parts[] = {
+    {"parameters", "parameters", offsetof(shoal_model_memory, parameters)},
+    {"gradients", "their gradients", offsetof(shoal_model_memory, gradients)},
+    {"optimizer", "the optimiser's", offsetof(shoal_model_memory, optimizer)},
+    {"state", "running statistics", offsetof(shoal_model_memory, state)},
+    {"input", "samples", offsetof(shoal_model_memory, input)},
+    {"outputs", "outputs of layers", offsetof(shoal_model_memory, outputs)},
+    {"kept", "what layers keep besides", offsetof(shoal_model_memory, kept)},
+    {"slopes", "gradients of outputs", offsetof(shoal_model_memory, slopes)},
+    {"work", "work of one layer", offsetof(shoal_model_memory, work)},
+    {"total", "peak", offsetof(shoal_model_memory, total)},
+};
+enum { PARTS = sizeof parts / sizeof parts[0] };
+
+static uint64_t bytes_of(const shoal_model_memory *memory, size_t i)
+{
+    uint64_t bytes;
+    memcpy(&bytes, (const char *)memory + parts[i].at, sizeof bytes);
+    return bytes;
+}
+
+static json_t *memory_of(const shoal_model_memory *m, uint32_t batch, const char *optimizer)
+{
+    json_t *one = json_object();
+    answer_set_count(one, "batch", batch);
+    answer_set_count(one, "samples", m->samples);
+    answer_set_text(one, "optimizer_spec", optimizer);
+    for (size_t i = 0; i < PARTS; i++)
+        answer_set_count(one, parts[i].key, bytes_of(m, i));
+    return one;
+}
+
+static int show_memory(const shoal_model *model, const model_args *args)
+{
+    shoal_model_memory memory = SHOAL_MODEL_MEMORY_INIT;
+    shoal_model_info info = SHOAL_MODEL_INFO_INIT;
+    const uint32_t batch = args->batch > 0 ? args->batch : BATCH;
+    const char *optimizer = args->optimizer != NULL ? args->optimizer : "sgd:momentum=0.9";
+    if (shoal_model_describe(model, &info) != SHOAL_OK ||
+        shoal_model_memory_of(model, batch, optimizer, &memory) != SHOAL_OK)
+        return cli_report("model");
+    if (args->json) {
+        json_t *answer = head_of(&info);
+        answer_set(answer, "memory", memory_of(&memory, batch, optimizer));
+        return answer_print("model", answer);
+    }
+    printf("%s, batch %u, %s: bytes of one worker's training, %u samples at once\n\n", info.name,
+           batch, optimizer, memory.samples);
+    for (size_t i = 0; i < PARTS; i++)
+        printf("  %-26s %14llu %10.1f MiB\n", parts[i].text,
+               (unsigned long long)bytes_of(&memory, i), (double)bytes_of(&memory, i) / 0x1p20);
+    puts("\nNot counted: the process itself, and what an exchange with others keeps.");
+    return CLI_OK;
+}
+
 static int print_model(const shoal_model *model, bool json)
 {
     shoal_model_info info = SHOAL_MODEL_INFO_INIT;
@@ -203,7 +281,7 @@ static int show(const model_args *args)
     shoal_model *model;
     if (shoal_model_open(args->model, &model) != SHOAL_OK)
         return cli_report("model");
-    const int code = print_model(model, args->json);
+    const int code = args->memory ? show_memory(model, args) : print_model(model, args->json);
     shoal_model_close(model);
     return code;
 }
@@ -218,6 +296,7 @@ int cli_model(int argc, char **argv)
         "(float32; of one sample).\v"
         "Example: shoal model show alexnet-mini\n"
         "         shoal model show nets/mine.json --json\n"
+        "         shoal model show resnet-18 --memory --batch 16\n"
         "         shoal model --list\n\n"
         "A model of your own is a path: it holds a '/' or ends in .json.",
         NULL,
@@ -232,5 +311,7 @@ int cli_model(int argc, char **argv)
         return cli_usage("model", "what to do? `shoal model show NAME|FILE`, `shoal model --list`");
     if (args.model == NULL)
         return cli_usage("model", "which model? `shoal model --list` names them");
+    if (!args.memory && (args.batch > 0 || args.optimizer != NULL))
+        return cli_usage("model", "--batch and --optimizer belong to --memory");
     return show(&args);
 }

@@ -115,6 +115,32 @@ SHOAL_API const shoal_tensor *shoal_model_tensors(const shoal_model *model, uint
  * model. */
 SHOAL_API const char *shoal_model_tensor_name(const shoal_model *model, uint32_t index);
 
+/** Bytes that one worker's training takes, without what every process has and what an exchange
+ * keeps. */
+typedef struct shoal_model_memory {
+    size_t size;      /* set to sizeof(shoal_model_memory) by the caller */
+    uint32_t samples; /* per pass: the batch, or more, which the test takes */
+    uint64_t parameters, gradients;
+    uint64_t optimizer; /* momentum, squares, averages */
+    uint64_t state;     /* batch norm's running statistics */
+    uint64_t input;
+    uint64_t outputs; /* of layers, kept until the way back; less what works in place */
+    uint64_t kept;    /* more that a layer keeps until the way back */
+    uint64_t slopes;  /* gradients of outputs, in buffers that are used in turn */
+    uint64_t work;    /* of the layer that takes the most within a call */
+    uint64_t total;
+} shoal_model_memory;
+#define SHOAL_MODEL_MEMORY_INIT                                     \
+    {                                                               \
+        sizeof(shoal_model_memory), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+    }
+/** @param optimizer as in shoal_train_desc; NULL: "sgd:momentum=0.9"
+ * @return SHOAL_OK | EINVAL (batch 0 or above 2^20; no optimiser) | ENOTSUP (nothing runs the
+ * model) | ENOMEM */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_memory_of(const shoal_model *model,
+                                                            uint32_t batch, const char *optimizer,
+                                                            shoal_model_memory *memory_out);
+
 /** Write the model as a file that shoal_model_open reads; replaces an existing one in one step
  * (rename). */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_model_save(const shoal_model *model, const char *path);

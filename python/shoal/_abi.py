@@ -789,6 +789,23 @@ class shoal_layer_info(C.Structure):
     ]
 
 
+class shoal_model_memory(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("samples", C.c_uint32),
+        ("parameters", C.c_uint64),
+        ("gradients", C.c_uint64),
+        ("optimizer", C.c_uint64),
+        ("state", C.c_uint64),
+        ("input", C.c_uint64),
+        ("outputs", C.c_uint64),
+        ("kept", C.c_uint64),
+        ("slopes", C.c_uint64),
+        ("work", C.c_uint64),
+        ("total", C.c_uint64),
+    ]
+
+
 class shoal_predict_desc(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -1623,6 +1640,7 @@ DEFAULTS = {
     "shoal_job": {},
     "shoal_model_info": {},
     "shoal_layer_info": {},
+    "shoal_model_memory": {},
     "shoal_network_desc": {},
     "shoal_network_question": {},
     "shoal_network_space": {"dims_max": 4},
@@ -1755,6 +1773,7 @@ FUNCTIONS = {
     "shoal_model_layer": (STATUS, [C.c_void_p, C.c_uint32, C.POINTER(shoal_layer_info)]),
     "shoal_model_tensors": (C.POINTER(shoal_tensor), [C.c_void_p, C.c_void_p]),
     "shoal_model_tensor_name": (C.c_char_p, [C.c_void_p, C.c_uint32]),
+    "shoal_model_memory_of": (STATUS, [C.c_void_p, C.c_uint32, C.c_char_p, C.POINTER(shoal_model_memory)]),
     "shoal_model_save": (STATUS, [C.c_void_p, C.c_char_p]),
     "shoal_model_zoo_name": (C.c_char_p, [C.c_size_t]),
     "shoal_layer_row_name": (C.c_char_p, [C.c_size_t]),

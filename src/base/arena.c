@@ -106,6 +106,7 @@ struct shoal_arena {
     block *newest;
     size_t used;       /* bytes of newest */
     size_t next_bytes; /* capacity of the next block */
+    size_t given;      /* bytes handed out */
 };
 
 shoal_arena *shoali_arena_create(size_t first_block_bytes)
@@ -161,6 +162,7 @@ void *shoali_arena_alloc(shoal_arena *arena, size_t bytes)
             return NULL;
     char *memory = (char *)arena->newest + ALIGN_BYTES + arena->used;
     arena->used += whole;
+    arena->given += whole;
     return memset(memory, 0, whole);
 }
 
@@ -193,4 +195,10 @@ void shoali_arena_reset(shoal_arena *arena)
         largest->older = NULL;
     arena->newest = largest;
     arena->used = 0;
+    arena->given = 0;
+}
+
+size_t shoali_arena_bytes(const shoal_arena *arena)
+{
+    return arena->given;
 }

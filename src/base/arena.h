@@ -29,6 +29,8 @@ void shoali_arena_destroy(shoal_arena *arena);
 /** Zeroed, 64-byte aligned, valid until reset or destroy; NULL = ENOMEM. */
 void *shoali_arena_alloc(shoal_arena *arena, size_t bytes);
 void *shoali_arena_array(shoal_arena *arena, size_t count, size_t size);
+/** Bytes handed out since the last reset. */
+size_t shoali_arena_bytes(const shoal_arena *arena);
 char *shoali_arena_strdup(shoal_arena *arena, const char *text);
 /** Forget everything, keep the largest block. */
 void shoali_arena_reset(shoal_arena *arena);

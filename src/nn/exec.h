@@ -67,6 +67,9 @@ typedef struct shoali_exec {
     const uint32_t *(*rows)(const shoali_node *node, size_t *count_out);
 } shoali_exec;
 
+/** Of a kind that is not DESCRIBED. */
+const shoali_exec *shoali_exec_of(const shoali_layer_row *row);
+
 /** sum over samples of weight * (softmax(scores) - label) / count into dscores (NULL: loss only),
  * and the loss.
  * @param smoothing 0: labels as they are; else so much of each goes to all classes alike. */

@@ -16,18 +16,6 @@
 #include "nn/masked.h"
 #include "nn/sequence_loss.h"
 
-#define SHOAL_LAYER_DESCRIBED(name) /* nothing executes these; they stand behind the others */
-#define SHOAL_LAYER(name) extern const shoali_exec shoali_exec_##name;
-#include "model/layers.def"
-#undef SHOAL_LAYER
-
-static const shoali_exec *const execs[] = {
-#define SHOAL_LAYER(name) &shoali_exec_##name,
-#include "model/layers.def"
-#undef SHOAL_LAYER
-#undef SHOAL_LAYER_DESCRIBED
-};
-
 struct shoali_net {
     shoal_arena *arena; /* everything below lives here */
     const shoal_model *model;
@@ -51,14 +39,6 @@ struct shoali_net {
 
 /* ---------------------------------------------------------------- creation */
 
-static const shoali_exec *exec_of(const shoali_layer_row *row)
-{
-    size_t i = 0;
-    while (shoali_layer_row_at(i) != row)
-        i++;
-    return execs[i];
-}
-
 /* The value that the layer before gives, as the layer at index reads it. */
 static uint32_t value_before(const shoali_net *net, uint32_t index)
 {
@@ -70,7 +50,7 @@ static shoal_status make_node(shoali_net *net, uint32_t index)
     const shoali_layer *layer = &net->model->layers[index];
     shoali_node *node = &net->nodes[index];
     *node = (shoali_node){.layer = layer,
-                          .exec = exec_of(layer->row),
+                          .exec = shoali_exec_of(layer->row),
                           .params = net->params + layer->param_offset,
                           .grads = net->grads + layer->param_offset,
                           .state = net->state + layer->state_offset,
@@ -207,6 +187,11 @@ void shoali_net_destroy(shoali_net *net)
             net->nodes[i].exec->teardown(&net->nodes[i]);
     if (net != NULL)
         shoali_arena_destroy(net->arena);
+}
+
+size_t shoali_net_bytes(const shoali_net *net)
+{
+    return shoali_arena_bytes(net->arena);
 }
 
 static shoal_status create(const shoal_model *model, uint32_t batch_max, uint64_t seed,
@@ -540,6 +525,8 @@ shoal_status shoali_net_evaluate(shoali_net *net, const shoali_batch *batch, sho
     judge(net, batch, NULL, loss_out);
     return SHOAL_OK;
 }
+
+extern const shoali_exec shoali_exec_attention;
 
 /* Frames that see later ones are others once there are more. */
 static bool continues(const shoali_net *net)

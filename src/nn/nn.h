@@ -22,8 +22,15 @@ SHOAL_MUST_USE shoal_status shoali_net_create(const shoal_model *model, uint32_t
                                               uint64_t seed, shoali_net **net_out);
 void shoali_net_destroy(shoali_net *net);
 
+/** What it takes, without what oneDNN keeps. */
+size_t shoali_net_bytes(const shoali_net *net);
+
 /** Whether a net can be made of a model. @return SHOAL_OK | ENOTSUP: the layer that nothing runs */
 SHOAL_MUST_USE shoal_status shoali_net_runs(const shoal_model *model);
+
+/** Samples that the net of a training with this batch is made for: the test takes as many at once
+ * as are quick, in at most 16 MiB of outputs, but never fewer than the batch. */
+uint32_t shoali_net_samples(const shoal_model *model, uint32_t batch);
 
 /** Labels in training: so much of each goes to all classes alike [0].
  * @return SHOAL_OK | EINVAL: the model's loss has no labels to smooth (CTC, hinge) */

@@ -62,6 +62,24 @@ shoal_status shoali_optim_ask(const char *spec, uint32_t *traits_out)
     return SHOAL_OK;
 }
 
+static size_t scratch_of(const shoali_optim_row *row, const shoal_tensor *tensors, uint32_t count)
+{
+    return row->scratch != NULL ? row->scratch(tensors, count) : 0;
+}
+
+shoal_status shoali_optim_bytes(const char *spec, const shoal_tensor *tensors,
+                                uint32_t tensor_count, uint64_t *bytes_out)
+{
+    const shoali_optim_row *row = NULL;
+    shoali_optim_params params = {0};
+    SHOALI_TRY(parse(spec, &row, &params));
+    const shoal_tensor none = {0}, *last = tensor_count > 0 ? &tensors[tensor_count - 1] : &none;
+    const uint64_t slots = row->slots(&params) + (params.ema > 0);
+    *bytes_out = sizeof(float) * (slots * (last->offset + last->count) +
+                                  (tensor_count > 0 ? scratch_of(row, tensors, tensor_count) : 0));
+    return SHOAL_OK;
+}
+
 static shoal_status fill(shoali_optim *optim, const char *spec, const shoal_tensor *tensors,
                          uint32_t tensor_count)
 {
@@ -70,8 +88,7 @@ static shoal_status fill(shoali_optim *optim, const char *spec, const shoal_tens
                        sizeof optim->spec);
     const shoal_tensor *last = &tensors[tensor_count - 1];
     const uint32_t own = optim->row->slots(&optim->params);
-    const size_t scratch = optim->row->scratch != NULL ? optim->row->scratch(tensors, tensor_count)
-                                                       : 0;
+    const size_t scratch = scratch_of(optim->row, tensors, tensor_count);
     optim->count = last->offset + last->count;
     optim->slots = own + (optim->params.ema > 0);
     optim->tensors = shoali_alloc_array(tensor_count, sizeof *tensors);

@@ -19,6 +19,10 @@ enum {
 /** @return SHOAL_OK | EINVAL: spec is none */
 SHOAL_MUST_USE shoal_status shoali_optim_ask(const char *spec, uint32_t *traits_out);
 
+/** What it takes, in bytes. @return SHOAL_OK | EINVAL: spec is none */
+SHOAL_MUST_USE shoal_status shoali_optim_bytes(const char *spec, const shoal_tensor *tensors,
+                                               uint32_t tensor_count, uint64_t *bytes_out);
+
 /**
  * @param spec    "sgd:momentum=0.9,decay=5e-4,nesterov", "adamw:decay=0.1,...": see
  * shoali_optim_listed.

@@ -22,8 +22,6 @@
 #include "train/trace.h"
 #include "train/uneven.h"
 
-enum { TEST_BATCH = 256 };
-
 static shoal_status keep(shoal_arena *arena, const char **text, const char *fallback)
 {
     const char *value = *text != NULL ? *text : fallback;
@@ -199,24 +197,11 @@ static shoal_status fit_crop(shoal_train *train)
                                        : SHOAL_OK;
 }
 
-/* Samples of a batch for the test: as many as are quick, in at most 16 MiB of outputs, but never
- * fewer than a training batch. What the test alone would need is held while training, too. */
-static uint32_t test_batch_for(const shoal_train *train, uint32_t most)
-{
-    const uint64_t room = UINT64_C(1) << 22, each = train->info.activation_count; /* floats */
-    uint32_t batch = TEST_BATCH;
-    if (train->dataset->sequences)
-        return most;
-    if (each > 0 && room / each < batch)
-        batch = (uint32_t)(room / each);
-    return batch > most ? batch : most;
-}
-
 static shoal_status open_net(shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
     uint32_t most = d->batch_auto ? SHOALI_UNEVEN_MOST * d->batch : d->batch;
-    train->test_batch = test_batch_for(train, most);
+    train->test_batch = train->dataset->sequences ? most : shoali_net_samples(train->model, most);
     SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
     SHOALI_TRY(shoali_net_smooth(train->net, d->label_smoothing));
     SHOALI_TRY(

@@ -117,6 +117,11 @@ static void reset_keeps_the_largest_block(void **state)
     (void)state;
     shoal_arena *arena = shoali_arena_create(64);
     shoali_arena_reset(arena); /* of an empty arena */
+    assert_non_null(shoali_arena_alloc(arena, 65));
+    assert_non_null(shoali_arena_alloc(arena, 4096));
+    assert_int_equal(shoali_arena_bytes(arena), 128 + 4096);
+    shoali_arena_reset(arena);
+    assert_int_equal(shoali_arena_bytes(arena), 0);
     for (int i = 0; i < 50; i++)
         memset(shoali_arena_alloc(arena, 1000), 0xFF, 1000);
     shoali_arena_reset(arena);
