@@ -88,6 +88,8 @@ typedef struct shoali_slot_sender {
                                    spoke of the slot */
     uint32_t missing;           /* a worker that the aggregator misses; NONE: not known */
     uint64_t sent_us, due_us, probed_us;
+    uint32_t again;     /* results of the round before that came behind the first */
+    uint64_t resent_us; /* the contribution, because it was said to be missing; 0: not yet */
 } shoali_slot_sender;
 
 /** Called once for each block of a share, before anything of it is looked at: changes what this
@@ -107,6 +109,8 @@ typedef struct shoali_slot_worker {
     double echo_us;      /* median of the round trips of probes, which nobody else's losses delay */
     bool echoed;         /* a probe was answered: echo_us is no guess any more */
     double lost;         /* share of the last rounds of which a contribution was lost */
+    double early_us;     /* what patience lacked lately: results came again and again */
+    uint64_t raised_us;  /* when that grew last */
     size_t not_finite;   /* first own such element; SIZE_MAX: none */
     bool sum_not_finite; /* somebody has brought one */
     uint64_t resent, probes;

@@ -4,7 +4,9 @@
 #include "base/rng.h"
 #include "support/check.h"
 
-typedef enum { DATAGRAM, CONTROL, GRANT } event_kind;
+typedef enum { AT_SWITCH, DATAGRAM, CONTROL, GRANT } event_kind;
+
+enum { HEADERS = 42 }; /* Ethernet, IP, UDP */
 
 typedef struct event {
     uint64_t at_us, number; /* number: ties, in order of making */
@@ -21,6 +23,7 @@ typedef struct member {
     const shoali_flow_row *row;
     void *state;
     uint64_t wake_us, stall_us, run_us; /* it does not run between the last two */
+    double up_us, down_us;              /* until then its link is busy */
     lossnet_result result;
 } member;
 
@@ -108,19 +111,29 @@ static uint64_t transit_us(lossnet *net)
            (uint64_t)((double)net->faults.jitter_us * shoali_rng_next_double(&net->rng));
 }
 
+/* When a link, free at *free_us, has carried a datagram that comes now. */
+static uint64_t carried_us(const lossnet *net, double *free_us, size_t len_bytes)
+{
+    const double now_us = (double)net->now_us, begin_us = *free_us > now_us ? *free_us : now_us;
+    if (net->faults.rate_bits == 0)
+        return net->now_us;
+    *free_us = begin_us + 8e6 * (double)(len_bytes + HEADERS) / (double)net->faults.rate_bits;
+    return (uint64_t)*free_us;
+}
+
 static void send_datagram(void *ctx, uint32_t peer, const void *bytes, size_t len_bytes)
 {
-    const member *m = ctx;
+    member *m = ctx;
     lossnet *net = m->net;
     net->packets++;
     assert_true(peer != m->index && peer < net->size);
     for (int copies = 1 + chance(net, net->faults.duplicate); copies > 0; copies--) {
-        uint64_t at_us = net->now_us + transit_us(net);
+        uint64_t at_us = carried_us(net, &m->up_us, len_bytes) + transit_us(net);
         if (chance(net, net->faults.loss))
             continue;
         if (chance(net, net->faults.late))
             at_us += (uint64_t)((double)net->faults.late_us * shoali_rng_next_double(&net->rng));
-        post(net, DATAGRAM, m->index, peer, at_us, 0, bytes, len_bytes);
+        post(net, AT_SWITCH, m->index, peer, at_us, 0, bytes, len_bytes);
     }
 }
 
@@ -199,7 +212,10 @@ static void grant_all(lossnet *net)
 
 static void touch(member *m)
 {
+    const uint64_t now_us = m->net->now_us, tick_us = m->net->faults.tick_us;
     m->wake_us = m->state != NULL ? m->row->next_wake_us(m->state) : UINT64_MAX;
+    if (tick_us > 0 && m->wake_us != UINT64_MAX && m->wake_us > now_us)
+        m->wake_us = now_us + (m->wake_us - now_us + tick_us - 1) / tick_us * tick_us;
 }
 
 shoal_status lossnet_start(lossnet *net, const shoali_flow_row *row, const shoali_flow_args *args,
@@ -235,9 +251,16 @@ shoal_status lossnet_start(lossnet *net, const shoali_flow_row *row, const shoal
 static void deliver(lossnet *net, const event *e)
 {
     member *m = &net->members[e->to];
+    if (e->kind == AT_SWITCH) {
+        post(net, DATAGRAM, e->from, e->to, carried_us(net, &m->down_us, e->len_bytes), 0, e->bytes,
+             e->len_bytes);
+        return;
+    }
     if (m->state == NULL || m->result.dead)
         return;
     switch (e->kind) {
+    case AT_SWITCH:
+        break;
     case DATAGRAM:
         (void)m->row->on_datagram(m->state, e->from, e->bytes, e->len_bytes, net->now_us);
         break;
@@ -292,7 +315,7 @@ bool lossnet_run(lossnet *net, uint64_t until_us)
             continue;
         }
         event *e = pop(net);
-        if (is_stalled(&net->members[e->to], net->now_us)) {
+        if (e->kind != AT_SWITCH && is_stalled(&net->members[e->to], net->now_us)) {
             e->at_us = net->members[e->to].run_us;
             push(net, e); /* its number keeps the order */
             continue;

@@ -13,6 +13,9 @@ typedef struct lossnet_faults {
     double loss, duplicate; /* probabilities, of each packet */
     double late;            /* of those that stay behind for late_us more: they are overtaken */
     uint64_t delay_us, jitter_us, late_us;
+    uint64_t rate_bits; /* of every member's link, each way, of datagrams alone; 0: no limit. Losses
+                           are between the two, as in the lab's switch */
+    uint64_t tick_us;   /* timers fire after whole ones, as threads sleep; 0: when they are due */
 } lossnet_faults;
 
 typedef struct lossnet_result {
