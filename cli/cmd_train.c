@@ -228,6 +228,22 @@ static bool may_stop(const train_args *args)
     return false;
 }
 
+/* --precision is a key of the model, which a run or a plan that is gone on from has already. */
+static int take_precision(train_args *args)
+{
+    const char **model = &args->train.model;
+    if (args->precision == NULL)
+        return CLI_OK;
+    if (*model == NULL || args->train.plan != NULL)
+        return cli_usage("train", "--precision goes with --model; %s goes on with its own",
+                         *model == NULL ? "the run" : "the plan");
+    args->rounded_model = train_round(*model, args->precision);
+    if (args->rounded_model == NULL)
+        return cli_usage("train", "--precision %s: it is float32 or bf16", args->precision);
+    *model = args->rounded_model;
+    return CLI_OK;
+}
+
 /* Which model, and where to; of a run that goes on, all that is not given. */
 static int settle(train_args *args)
 {
@@ -263,7 +279,7 @@ static int settle(train_args *args)
     if (args->circulant != NULL && *model == NULL)
         return cli_usage("train", "--circulant %s: it is k=8, or k=8,conv=4, or k=8,kx=4",
                          args->circulant);
-    return CLI_OK;
+    return take_precision(args);
 }
 
 static int run_args(void *input, char **command)
@@ -350,6 +366,7 @@ int cli_train(int argc, char **argv)
     int code = cli_parse_and_run("train", &argp, argc, argv, &args, run_args);
     free(args.plan_model);
     free(args.circulant_model);
+    free(args.rounded_model);
     launch_forget_options(&args.launch);
     train_kept_free(&args.kept);
     return code;

@@ -40,9 +40,25 @@ static bool add_part(const char *part, char *spec, size_t bytes)
     return false;
 }
 
+/* Keys behind a model's spec; NULL: no memory. */
+static char *with_keys(const char *model, const char *keys)
+{
+    const char *file = strrchr(model, '/'); /* folders may hold colons */
+    const char *mark = strchr(file != NULL ? file : model, ':') != NULL ? "," : ":";
+    char *spec = NULL;
+    return asprintf(&spec, "%s%s%s", model, mark, keys) < 0 ? NULL : spec;
+}
+
+char *train_round(const char *model, const char *precision)
+{
+    const bool known = strcmp(precision, "bf16") == 0 || strcmp(precision, "float32") == 0;
+    return !known ? NULL
+                  : with_keys(model, precision[0] == 'b' ? "precision=bf16" : "precision=float32");
+}
+
 char *train_circulate(const char *model, const char *option)
 {
-    char *parts = strdup(option), *rest = NULL, *spec = NULL, keys[256] = "";
+    char *parts = strdup(option), *rest = NULL, keys[256] = "";
     bool good = parts != NULL;
     for (char *part = good ? strtok_r(parts, ",", &rest) : NULL; good && part != NULL;
          part = strtok_r(NULL, ",", &rest))
@@ -50,11 +66,7 @@ char *train_circulate(const char *model, const char *option)
     free(parts);
     if (!good || keys[0] == '\0')
         return NULL;
-    const char *file = strrchr(model, '/'); /* folders may hold colons */
-    const char *mark = strchr(file != NULL ? file : model, ':') != NULL ? "," : ":";
-    if (asprintf(&spec, "%s%s%s", model, mark, keys) < 0)
-        return NULL;
-    return spec;
+    return with_keys(model, keys);
 }
 
 bool train_parse_tos(const char *text, uint8_t *tos_out)

@@ -11,6 +11,9 @@
  * the caller; NULL: the option is not of that form, or no memory. */
 char *train_circulate(const char *model, const char *option);
 
+/** The same with --precision's; NULL: neither float32 nor bf16, or no memory. */
+char *train_round(const char *model, const char *precision);
+
 /** Values of --tos, --bucket and --nonfinite; false: none of them. */
 bool train_parse_tos(const char *text, uint8_t *tos_out);
 bool train_parse_bucket(const char *text, size_t *bytes_out);

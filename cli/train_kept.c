@@ -55,10 +55,23 @@ void train_kept_launch(train_kept *kept, const launch_desc *launch)
 const char *train_kept_text(train_kept *kept)
 {
     /* How it is told, not what is done; and what the library keeps in another form. */
-    static const char *const others[] = {
-        "out",         "resume",     "start",      "json", "quiet",   "dry-run",
-        "log",         "log-format", "circulant",  "admm", "metrics", "metrics-token-file",
-        "tensorboard", "trace",      "trace-last", NULL};
+    static const char *const others[] = {"out",
+                                         "resume",
+                                         "start",
+                                         "json",
+                                         "quiet",
+                                         "dry-run",
+                                         "log",
+                                         "log-format",
+                                         "circulant",
+                                         "precision",
+                                         "admm",
+                                         "metrics",
+                                         "metrics-token-file",
+                                         "tensorboard",
+                                         "trace",
+                                         "trace-last",
+                                         NULL};
     json_t *rest = kept->given != NULL ? json_copy(kept->given) : json_object();
     for (size_t i = 0; others[i] != NULL; i++)
         json_object_del(rest, others[i]);

@@ -12,6 +12,7 @@
 enum {
     KEY_RESUME = 1000,
     KEY_CIRCULANT,
+    KEY_PRECISION,
     KEY_ADMM,
     KEY_START,
     KEY_EVAL,
@@ -61,6 +62,10 @@ const struct argp_option train_options[] = {
      "k=8[,conv=4][,kx=4,kr=8,ky=16]: block-circulant hidden layers and cells, k times fewer "
      "weights "
      "and gradients; conv of convolutions; kx, kr, ky of cells' input, recurrent, output matrices",
+     1},
+    {"precision", KEY_PRECISION, "float32|bf16", 0,
+     "Operands of the model's products; weights, gradients, exchange and optimiser are in float32 "
+     "(float32)",
      1},
     {"admm", KEY_ADMM, "SPEC", 0,
      "dense=4,iterations=7,epochs=1,rho=1e-4,factor=3,lr=0.5: train whole matrices first, pull "
@@ -215,6 +220,8 @@ static const char **text_option(train_args *args, int key)
         return &args->train.plan;
     case KEY_CIRCULANT:
         return &args->circulant;
+    case KEY_PRECISION:
+        return &args->precision;
     case KEY_ADMM:
         return &args->admm;
     case KEY_START:

@@ -21,4 +21,11 @@
 #field, SHOALI_KEY_FLOAT, offsetof(type, field), 0, 0.99, NULL, "0", text \
     }
 
+/* What the operands of its products are rounded to: shoali_precision. */
+#define SHOALI_LAYER_PRECISION(type)                                                     \
+    {                                                                                    \
+        "precision", SHOALI_KEY_CHOICE, offsetof(type, precision), 0, 0, "float32|bf16", \
+            "float32", "of the operands of products; sums and all else are in float32"   \
+    }
+
 #endif

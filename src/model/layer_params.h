@@ -9,13 +9,17 @@
 
 struct shoali_layer;
 
+typedef enum { SHOALI_FLOAT32, SHOALI_BF16 } shoali_precision; /* key precision */
+
 typedef struct shoali_dense_params {
     int64_t out;
     bool bias;
+    int32_t precision;
 } shoali_dense_params;
 typedef struct shoali_conv_params {
     int64_t out, kernel, stride, pad, groups;
     bool bias;
+    int32_t precision;
 } shoali_conv_params;
 typedef struct shoali_pool_params {
     int64_t kernel, stride; /* stride 0: kernel */
@@ -36,6 +40,7 @@ typedef struct shoali_onehot_params {
 typedef struct shoali_framewise_params {
     int64_t out, k;
     bool bias, tied; /* tied: by the table of the lookup */
+    int32_t precision;
 } shoali_framewise_params;
 typedef enum { SHOALI_FORWARD, SHOALI_BACKWARD, SHOALI_BOTH } shoali_direction;
 typedef enum { SHOALI_MERGE_SUM, SHOALI_MERGE_CONCAT } shoali_merge;
@@ -86,6 +91,7 @@ typedef struct shoali_attention_params {
     bool causal, rope, bias;
     double theta;
     double drop; /* share of weights that training leaves out */
+    int32_t precision;
 } shoali_attention_params;
 typedef enum { SHOALI_POOL_FIRST, SHOALI_POOL_MEAN } shoali_frame_pool;
 typedef struct shoali_framepool_params {
@@ -110,6 +116,7 @@ typedef struct shoali_attention_sizes {
 shoali_attention_sizes shoali_attention_sizes_of(const struct shoali_layer *layer);
 typedef struct shoali_swiglu_params {
     int64_t ff;
+    int32_t precision;
 } shoali_swiglu_params;
 typedef struct shoali_embedding_params {
     int64_t vocab, width, positions, types;

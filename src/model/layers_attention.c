@@ -141,6 +141,7 @@ static const shoali_key attention_keys[] = {
     {"theta", SHOALI_KEY_FLOAT, offsetof(shoali_attention_params, theta), 1, 1e12, NULL, "10000",
      "of rope: its slowest turn's base"},
     SHOALI_LAYER_DROP(shoali_attention_params, drop, "share of weights set to zero in training"),
+    SHOALI_LAYER_PRECISION(shoali_attention_params),
 };
 const shoali_layer_row shoali_layer_attention = {
     .name = "attention",
@@ -166,12 +167,13 @@ static shoal_status infer_swiglu(shoal_model *model, shoali_layer *layer)
 
 static const shoali_key swiglu_keys[] = {
     SHOALI_LAYER_INT(shoali_swiglu_params, ff, 1, 1 << 20, "344", "values between the products"),
+    SHOALI_LAYER_PRECISION(shoali_swiglu_params),
 };
 const shoali_layer_row shoali_layer_swiglu = {
     .name = "swiglu",
     .probe = "swiglu:ff=9",
     .help = "within each frame: down(silu(gate(x)) * up(x))",
     .traits = SHOALI_LAYER_FRAMES,
-    .schema = {swiglu_keys, 1, sizeof(shoali_swiglu_params)},
+    .schema = {swiglu_keys, 2, sizeof(shoali_swiglu_params)},
     .infer = infer_swiglu,
 };

@@ -3,6 +3,7 @@
  * frame in memory; frames is the longest sequence there may be, and what lies behind the end of a
  * shorter one is 0 (docs/sequence-models.md). */
 #include "base/error.h"
+#include "model/layer_keys.h"
 #include "model/model.h"
 
 static shoal_status need_frames(const shoali_layer *layer)
@@ -72,6 +73,9 @@ static shoal_status infer_framewise(shoal_model *model, shoali_layer *layer)
         .role = "weight", .fill = SHOALI_FILL_WEIGHT, .fan_in = in, .fan_out = out, .block = k};
     const shoali_param bias = {.role = "bias", .fill = SHOALI_FILL_ZERO};
     SHOALI_TRY(need_frames(layer));
+    if (k > 1 && p->precision == SHOALI_BF16)
+        return shoali_fail(SHOAL_EINVAL, "circulant blocks (k=%u) are float32's: no precision=bf16",
+                           k);
     layer->out = (shoal_shape){1, layer->in.height, out};
     layer->forward_flops = 2.0 * layer->in.height * in * out;
     layer->weight_flops = layer->input_flops = layer->forward_flops;
@@ -90,12 +94,13 @@ static const shoali_key framewise_keys[] = {
      "add a learned bias"},
     {"tied", SHOALI_KEY_FLAG, offsetof(shoali_framewise_params, tied), 0, 0, NULL, "off",
      "by the table of the lookup at the model's start: it has no values of its own"},
+    SHOALI_LAYER_PRECISION(shoali_framewise_params),
 };
 const shoali_layer_row shoali_layer_framewise = {
     .name = "framewise",
     .help = "dense within each frame, the same weights for all",
     .traits = SHOALI_LAYER_FRAMES,
-    .schema = {framewise_keys, 4, sizeof(shoali_framewise_params)},
+    .schema = {framewise_keys, 5, sizeof(shoali_framewise_params)},
     .infer = infer_framewise,
 };
 

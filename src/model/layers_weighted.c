@@ -41,11 +41,12 @@ static shoal_status infer_dense(shoal_model *model, shoali_layer *layer)
 static const shoali_key dense_keys[] = {
     SHOALI_LAYER_INT(shoali_dense_params, out, 1, 1 << 24, "10", "outputs"),
     KEY_BIAS(shoali_dense_params),
+    SHOALI_LAYER_PRECISION(shoali_dense_params),
 };
 const shoali_layer_row shoali_layer_dense = {
     .name = "dense",
     .help = "every output sees every input",
-    .schema = {dense_keys, 2, sizeof(shoali_dense_params)},
+    .schema = {dense_keys, 3, sizeof(shoali_dense_params)},
     .infer = infer_dense,
 };
 
@@ -98,11 +99,12 @@ static const shoali_key conv_keys[] = {
     SHOALI_LAYER_INT(shoali_conv_params, groups, 1, 65536, "1",
                      "channels are cut into so many groups that do not see each other"),
     KEY_BIAS(shoali_conv_params),
+    SHOALI_LAYER_PRECISION(shoali_conv_params),
 };
 const shoali_layer_row shoali_layer_conv = {
     .name = "conv",
     .help = "2-D convolution over all channels",
-    .schema = {conv_keys, 6, sizeof(shoali_conv_params)},
+    .schema = {conv_keys, 7, sizeof(shoali_conv_params)},
     .infer = infer_conv,
 };
 

@@ -288,7 +288,7 @@ typedef struct open_params {
     int32_t init, act, loss, head;
     int64_t length, vocab, side, classes;
     bool parts;
-    int32_t dropout;
+    int32_t dropout, precision;
     shoali_blocks blocks;
 } open_params;
 
@@ -311,6 +311,8 @@ static const shoali_key open_keys[] = {
      "in place of what stands behind its blocks"},
     {"dropout", SHOALI_KEY_CHOICE, offsetof(open_params, dropout), 0, 0, "own|off", "own",
      "off: of a model that asks for dropout, the model without"},
+    {"precision", SHOALI_KEY_CHOICE, offsetof(open_params, precision), 0, 0, "own|float32|bf16",
+     "own", "operands of all products (docs/models.md)"},
     {"vocab", SHOALI_KEY_INT, offsetof(open_params, vocab), 0, 1 << 24, NULL, "0",
      "tokens that a language model knows, features of a sparse one; 0: as the model says"},
     {"side", SHOALI_KEY_INT, offsetof(open_params, side), 0, 65536, NULL, "0",
@@ -480,6 +482,8 @@ static shoal_status open_named(const char *spec, const char *name, shoal_arena *
     if (keys.classes > 0)
         SHOALI_TRY(set_classes(name, &keys, arena, &text));
     SHOALI_TRY(circulate(name, &keys, arena, &text));
+    if (keys.precision > 0)
+        SHOALI_TRY(shoali_model_round(name, keys.precision == 2, arena, &text));
     if (keys.loss > 0)
         SHOALI_TRY(append_layer(arena, keys.loss == 1 ? "ctc" : "hinge", &text));
     return shoali_model_build(name, &text, keys.act > 0, model_out);

@@ -3,6 +3,8 @@
  * al., 2023) and turned by their place (Su et al., 2021): value i of a head and value i + dim / 2
  * are a point that frame t turns by t theta^(-2 i / dim).
  *
+ * In bf16 the four products with weights are; scores, softmax and sums over values stay in float32.
+ *
  * Scores are made for TILE frames at a time and never kept: forward leaves the logarithm of each
  * row's sum, from which backward makes them again. Keys and values of the frames before pass->from
  * are those of the last pass.
@@ -29,6 +31,7 @@ typedef struct attention {
     float *turns;                   /* [frames][dim / 2][cosine, sine] */
     float *q, *k, *v, *seen, *logs; /* [count][frames][...]; seen: of values; logs [heads] */
     float scale;
+    void *rounded; /* work of products in bf16; NULL: in float32 */
     bool causal, rope, bias;
     float *fates; /* [frames] of one row's weights: what each is multiplied with; NULL: none is */
     double drop;
@@ -47,12 +50,25 @@ static size_t saved_bytes(const shoali_layer *layer, uint32_t batch)
     return (turns_of(&s) + (size_t)batch * s.frames * frame) * sizeof(float);
 }
 
-/* Two tiles of scores, slopes of seen, queries, keys and values, and fates. */
+/* Two tiles of scores, slopes of seen, queries, keys and values, and fates; aligned. */
+static size_t work_floats(const shoali_attention_sizes *s, uint32_t count)
+{
+    const size_t frame = 2 * (size_t)s->dim * (s->heads + s->kv);
+    const size_t floats = (2 * TILE + 1) * (size_t)s->frames + (size_t)count * s->frames * frame;
+    return (floats + 15) / 16 * 16;
+}
+
+static bool rounds(const shoali_layer *layer)
+{
+    return ((const shoali_attention_params *)layer->params)->precision == SHOALI_BF16;
+}
+
+/* Behind the rest: rounded operands of the largest matrix. */
 static size_t work_bytes(const shoali_layer *layer, uint32_t batch)
 {
     const shoali_attention_sizes s = shoali_attention_sizes_of(layer);
-    const size_t frame = 2 * (size_t)s.dim * (s.heads + s.kv);
-    return ((2 * TILE + 1) * (size_t)s.frames + (size_t)batch * s.frames * frame) * sizeof(float);
+    return work_floats(&s, batch) * sizeof(float) +
+           (rounds(layer) ? shoali_matrix_rounded(s.heads * s.dim, s.width) : 0);
 }
 
 /* Behind both tiles of scores. */
@@ -87,6 +103,8 @@ static attention attention_of(const shoali_node *node, const shoali_pass *pass)
     a.v = a.k + frames * a.kv_values;
     a.seen = a.v + frames * a.kv_values;
     a.logs = a.seen + frames * a.q_values;
+    if (rounds(node->layer))
+        a.rounded = (float *)pass->work + work_floats(&a.s, pass->count);
     set_drop(node, pass, &a);
     return a;
 }
@@ -282,6 +300,7 @@ static matrices open_all(const attention *a, const float *params, float *grads)
     m.key = shoali_matrix_open(kv, width, 1, &params, to, &scratch);
     m.value = shoali_matrix_open(kv, width, 1, &params, to, &scratch);
     m.out = shoali_matrix_open(width, q, 1, &params, to, &scratch);
+    m.query.rounded = m.key.rounded = m.value.rounded = m.out.rounded = a->rounded;
     m.biases[0] = a->bias ? params : NULL; /* behind the matrices, in their order */
     m.biases[1] = a->bias ? params + q : NULL;
     m.biases[2] = a->bias ? params + q + kv : NULL;

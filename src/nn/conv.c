@@ -6,6 +6,9 @@
  *     forward    y  = b + W x
  *     backward   dW = x dy, db = sums of dy; dx = W dy
  *
+ * In bf16 what is read is turned into bfloat16 by the same way, where the CPU multiplies such
+ * values; elsewhere it is rounded to them first, and products are in float32.
+ *
  * Primitives have fixed sizes and are made with the net: for so many images as are taken at a time,
  * and for fewer, down to 1, from which any rest is put together. */
 #include <string.h>
@@ -14,6 +17,7 @@
 #include "kernel/kernel.h"
 #include "nn/exec.h"
 #include "nn/onednn.h"
+#include "nn/rounded.h"
 
 enum {
     SETS = 12,
@@ -27,6 +31,7 @@ typedef struct set {
     uint32_t images;
     bool shares; /* both ways back want dy in one order */
     size_t more_at, work_bytes;
+    size_t rounded_x_at, rounded_w_at, rounded_y_at;
     shoali_onednn_product forward, weights, back;
 } set;
 
@@ -34,6 +39,7 @@ typedef struct set {
 typedef struct kept {
     const shoali_onednn *lib;
     dnnl_stream_t stream;
+    bool rounds;        /* bf16 that this CPU does not multiply: operands are rounded in work */
     dnnl_memory_t bias; /* or its gradient; NULL: none */
     uint32_t set_count;
     set sets[SETS]; /* the largest first, the last of one image */
@@ -59,13 +65,14 @@ static geometry geometry_of(const shoali_layer *layer)
  * Left to choose, the library takes four times as long for the weights' gradient of one channel
  * where there is no AVX-512; that channel's values lie in the same order either way. */
 typedef struct forms {
-    shoali_onednn_conv any, plain, pixels;
-    bool by_pixels; /* the weights' gradient reads pixel by pixel */
+    shoali_onednn_conv any, read, plain, pixels; /* read: of what is read, in bf16 if so asked */
+    bool by_pixels;                              /* the weights' gradient reads pixel by pixel */
 } forms;
 
 static void end_forms(const shoali_onednn *d, forms *f)
 {
-    shoali_form *all[] = {&f->any.x,   &f->any.w,   &f->any.bias, &f->any.y,   &f->plain.x,
+    shoali_form *all[] = {&f->any.x,   &f->any.w,   &f->any.bias, &f->any.y,
+                          &f->read.x,  &f->read.w,  &f->read.y,   &f->plain.x,
                           &f->plain.w, &f->plain.y, &f->pixels.x, &f->pixels.y};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         shoali_form_end(d, all[i]);
@@ -73,11 +80,20 @@ static void end_forms(const shoali_onednn *d, forms *f)
         (void)d->primitive_attr_destroy(f->any.attr);
 }
 
-static dnnl_status_t make_pair(const shoali_onednn *d, int ndims, const dnnl_dims_t dims,
-                               dnnl_format_tag_t tag, shoali_form *any, shoali_form *plain)
+/* A side's forms: written by the library, read by it, and the nets'. */
+static dnnl_status_t make_side(const shoali_onednn *d, int ndims, const dnnl_dims_t dims,
+                               dnnl_format_tag_t tag, dnnl_data_type_t type, shoali_form *any,
+                               shoali_form *read, shoali_form *plain)
 {
-    const dnnl_status_t status = shoali_form_make(d, ndims, dims, dnnl_format_tag_any, any);
-    return status == dnnl_success ? shoali_form_make(d, ndims, dims, tag, plain) : status;
+    dnnl_status_t status = shoali_form_make(d, ndims, dims, dnnl_f32, dnnl_format_tag_any, any);
+    if (status == dnnl_success)
+        status = shoali_form_make(d, ndims, dims, type, dnnl_format_tag_any, read);
+    return status == dnnl_success ? shoali_form_make(d, ndims, dims, dnnl_f32, tag, plain) : status;
+}
+
+static bool in_bf16(const shoali_layer *layer)
+{
+    return ((const shoali_conv_params *)layer->params)->precision == SHOALI_BF16;
 }
 
 static dnnl_status_t make_forms(const shoali_onednn *d, const shoali_layer *layer, uint32_t images,
@@ -90,23 +106,27 @@ static dnnl_status_t make_forms(const shoali_onednn *d, const shoali_layer *laye
     const dnnl_dims_t y = {images, out, layer->out.height, layer->out.width};
     const dnnl_dims_t w = {out, in, k, k}, grouped = {groups, out / groups, in / groups, k, k};
     const dnnl_dims_t bias = {out};
+    const dnnl_data_type_t type = in_bf16(layer) && shoali_onednn_has_bf16(d) ? dnnl_bf16
+                                                                              : dnnl_f32;
     f->any.has_bias = p->bias;
     for (int i = 0; i < 2; i++) {
         f->any.strides[i] = p->stride;
         f->any.pads[i] = p->pad;
     }
-    dnnl_status_t status = make_pair(d, 4, x, dnnl_nchw, &f->any.x, &f->plain.x);
+    dnnl_status_t status = make_side(d, 4, x, dnnl_nchw, type, &f->any.x, &f->read.x, &f->plain.x);
     if (status == dnnl_success)
-        status = make_pair(d, 4, y, dnnl_nchw, &f->any.y, &f->plain.y);
+        status = make_side(d, 4, y, dnnl_nchw, type, &f->any.y, &f->read.y, &f->plain.y);
     if (status == dnnl_success)
-        status = groups > 1 ? make_pair(d, 5, grouped, dnnl_goihw, &f->any.w, &f->plain.w)
-                            : make_pair(d, 4, w, dnnl_oihw, &f->any.w, &f->plain.w);
+        status = groups > 1
+                     ? make_side(d, 5, grouped, dnnl_goihw, type, &f->any.w, &f->read.w,
+                                 &f->plain.w)
+                     : make_side(d, 4, w, dnnl_oihw, type, &f->any.w, &f->read.w, &f->plain.w);
     if (status == dnnl_success)
-        status = shoali_form_make(d, 1, bias, dnnl_x, &f->any.bias);
+        status = shoali_form_make(d, 1, bias, dnnl_f32, dnnl_x, &f->any.bias);
     if (status == dnnl_success)
-        status = shoali_form_make(d, 4, x, dnnl_nhwc, &f->pixels.x);
+        status = shoali_form_make(d, 4, x, dnnl_f32, dnnl_nhwc, &f->pixels.x);
     if (status == dnnl_success)
-        status = shoali_form_make(d, 4, y, dnnl_nhwc, &f->pixels.y);
+        status = shoali_form_make(d, 4, y, dnnl_f32, dnnl_nhwc, &f->pixels.y);
     f->by_pixels = in == 1 && d->get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core;
     if (status == dnnl_success)
         status = d->primitive_attr_create(&f->any.attr);
@@ -172,6 +192,9 @@ static dnnl_status_t make_products(const shoali_onednn *d, const forms *f, set *
     dnnl_status_t status = dnnl_success;
     for (size_t i = 0; i < 3 && status == dnnl_success; i++) {
         shoali_onednn_conv what = f->any;
+        what.x = directions[i]->reads_x ? f->read.x : f->any.x;
+        what.w = directions[i]->reads_w ? f->read.w : f->any.w;
+        what.y = directions[i]->reads_y ? f->read.y : f->any.y;
         if (directions[i] == &weights && f->by_pixels) {
             what.x = f->pixels.x;
             what.y = f->pixels.y;
@@ -203,9 +226,14 @@ static size_t larger(size_t a, size_t b)
 }
 
 /* Weights turned for one pass stay where they are while others come and go. */
-static void place(set *s, const geometry *g)
+static void place(set *s, const geometry *g, bool rounds)
 {
     size_t ahead_used = 0, used = 0;
+    const size_t each = rounds ? sizeof(float) : 0;
+    s->rounded_w_at = take(&used, g->weights * each);
+    s->rounded_x_at = take(&used, s->images * g->in_elems * each);
+    ahead_used = used;
+    s->rounded_y_at = take(&used, s->images * g->out_elems * each);
     s->forward.w.at = take(&ahead_used, s->forward.w.bytes);
     s->forward.x.at = take(&ahead_used, s->forward.x.bytes);
     s->forward.y.at = take(&ahead_used, s->forward.y.bytes);
@@ -233,7 +261,7 @@ static dnnl_status_t make_set(const shoali_onednn *d, const shoali_layer *layer,
     if (status == dnnl_success)
         status = make_products(d, &f, s);
     end_forms(d, &f);
-    place(s, &g);
+    place(s, &g, in_bf16(layer) && !shoali_onednn_has_bf16(d));
     return status;
 }
 
@@ -274,7 +302,7 @@ static dnnl_status_t make_rest(const shoali_layer *layer, kept *k)
     dnnl_status_t status = d->stream_create(&k->stream, d->engine, dnnl_stream_in_order);
     if (status != dnnl_success || !geometry_of(layer).bias)
         return status;
-    status = shoali_form_make(d, 1, out, dnnl_x, &form);
+    status = shoali_form_make(d, 1, out, dnnl_f32, dnnl_x, &form);
     if (status == dnnl_success) {
         status = d->memory_create(&k->bias, shoali_form_of(&form), d->engine, DNNL_MEMORY_NONE);
         shoali_form_end(d, &form);
@@ -294,6 +322,7 @@ static uint32_t fewer(uint32_t images)
 static dnnl_status_t make_all(const shoali_layer *layer, uint32_t batch, kept *k)
 {
     const int threads = shoali_onednn_alone(k->lib);
+    k->rounds = in_bf16(layer) && !shoali_onednn_has_bf16(k->lib);
     dnnl_status_t status = make_rest(layer, k);
     uint32_t images = most_images(layer, batch);
     for (bool more = true; more && status == dnnl_success; k->set_count++) {
@@ -386,6 +415,17 @@ static void run(const shoali_onednn_call *c, const shoali_onednn_product *p,
     (void)c->lib->primitive_execute(p->run, c->stream, count, args);
 }
 
+/* What a product reads, rounded in work if need be. */
+static const float *rounded(const shoali_onednn_call *c, const kept *k, size_t at,
+                            const float *from, size_t count)
+{
+    float *to = (float *)(void *)(c->work + at);
+    if (!k->rounds)
+        return from;
+    shoali_round(to, from, count);
+    return to;
+}
+
 /* max(y, 0); what is no number stays none. */
 static void rectify(size_t count, float *y)
 {
@@ -405,8 +445,11 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
         shoali_onednn_product *f = &p.set->forward;
         float *to = y + p.first * g.out_elems;
         if (p.changed)
-            shoali_onednn_take(&c, &f->w, node->params);
-        shoali_onednn_take(&c, &f->x, x + p.first * g.in_elems);
+            shoali_onednn_take(&c, &f->w,
+                               rounded(&c, k, p.set->rounded_w_at, node->params, g.weights));
+        shoali_onednn_take(&c, &f->x,
+                           rounded(&c, k, p.set->rounded_x_at, x + p.first * g.in_elems,
+                                   p.set->images * g.in_elems));
         shoali_onednn_aim(&c, &f->y, to);
         run(&c, f,
             (dnnl_exec_arg_t[]){{DNNL_ARG_SRC, f->x.inner},
@@ -479,9 +522,16 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
         float *slopes = dy + p.first * g.out_elems;
         if (node->rectify)
             unrectify(p.set->images * g.out_elems, y + p.first * g.out_elems, slopes);
-        learn(&c, k, &p, node, &g, x + p.first * g.in_elems, slopes);
-        if (dx != NULL)
-            descend(&c, &p, node->params, slopes, dx + p.first * g.in_elems);
+        const size_t images = p.set->images;
+        const float *from = rounded(&c, k, p.set->rounded_x_at, x + p.first * g.in_elems,
+                                    images * g.in_elems),
+                    *given = rounded(&c, k, p.set->rounded_y_at, slopes, images * g.out_elems);
+        learn(&c, k, &p, node, &g, from, given);
+        if (dx == NULL)
+            continue;
+        descend(&c, &p,
+                p.changed ? rounded(&c, k, p.set->rounded_w_at, node->params, g.weights) : NULL,
+                given, dx + p.first * g.in_elems);
     }
     shoali_onednn_give_back(k->lib, threads);
 }

@@ -4,6 +4,7 @@
 
 #include "nn/exec.h"
 #include "nn/gemm.h"
+#include "nn/rounded.h"
 
 typedef struct sizes {
     int in, out;
@@ -17,6 +18,32 @@ static sizes dense_sizes(const shoali_node *node)
     return (sizes){in, out, p->bias ? node->params + (size_t)in * (size_t)out : NULL};
 }
 
+static bool rounds(const shoali_layer *layer)
+{
+    return ((const shoali_dense_params *)layer->params)->precision == SHOALI_BF16;
+}
+
+/* Two of samples, slopes and weights at a time. */
+static size_t work_bytes(const shoali_layer *layer, uint32_t batch)
+{
+    const shoali_dense_params *p = layer->params;
+    const size_t in = (size_t)shoali_shape_elems(layer->in), out = (size_t)p->out;
+    const size_t side = in > out ? in : out, both = batch * (in + out);
+    const size_t one = batch * side + in * out;
+    return rounds(layer) ? shoali_rounded_bytes(one > both ? one : both) : 0;
+}
+
+/* c = a b, or c += with add. */
+static void product(const shoali_node *node, const shoali_pass *pass, bool turn_a, bool turn_b,
+                    int m, int n, int k, const float *a, int a_step, const float *b, int b_step,
+                    bool add, float *c)
+{
+    if (rounds(node->layer))
+        shoali_rounded_gemm(turn_a, turn_b, m, n, k, a, a_step, b, b_step, add, c, n, pass->work);
+    else
+        shoali_gemm(turn_a, turn_b, m, n, k, 1.0f, a, a_step, b, b_step, add ? 1.0f : 0.0f, c, n);
+}
+
 static void forward(const shoali_node *node, const shoali_pass *pass, const float *x, float *y)
 {
     sizes s = dense_sizes(node);
@@ -24,8 +51,8 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
     if (s.bias != NULL)
         for (int i = 0; i < n; i++)
             memcpy(y + (size_t)i * (size_t)s.out, s.bias, (size_t)s.out * sizeof *y);
-    shoali_gemm(false, true, n, s.out, s.in, 1.0f, x, s.in, node->params, s.in,
-                s.bias != NULL ? 1.0f : 0.0f, y, s.out);
+    product(node, pass, false, true, n, s.out, s.in, x, s.in, node->params, s.in, s.bias != NULL,
+            y);
 }
 
 static void backward(const shoali_node *node, const shoali_pass *pass, const float *x,
@@ -34,7 +61,7 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
     sizes s = dense_sizes(node);
     int n = (int)pass->count;
     (void)y;
-    shoali_gemm(true, false, s.out, s.in, n, 1.0f, dy, s.out, x, s.in, 0.0f, node->grads, s.in);
+    product(node, pass, true, false, s.out, s.in, n, dy, s.out, x, s.in, false, node->grads);
     if (s.bias != NULL) {
         float *dbias = node->grads + (size_t)s.in * (size_t)s.out;
         memset(dbias, 0, (size_t)s.out * sizeof *dbias);
@@ -43,8 +70,8 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
                 dbias[o] += dy[(size_t)i * (size_t)s.out + (size_t)o];
     }
     if (dx != NULL)
-        shoali_gemm(false, false, n, s.in, s.out, 1.0f, dy, s.out, node->params, s.in, 0.0f, dx,
-                    s.in);
+        product(node, pass, false, false, n, s.in, s.out, dy, s.out, node->params, s.in, false, dx);
 }
 
-const shoali_exec shoali_exec_dense = {.forward = forward, .backward = backward};
+const shoali_exec shoali_exec_dense = {
+    .work_bytes = work_bytes, .forward = forward, .backward = backward};

@@ -45,6 +45,8 @@ static size_t framewise_work(const shoali_layer *layer, uint32_t batch)
 {
     const shoali_framewise_params *p = layer->params;
     (void)batch;
+    if (p->precision == SHOALI_BF16)
+        return shoali_matrix_rounded((uint32_t)p->out, layer->in.width);
     return shoali_matrix_scratch((uint32_t)p->out, layer->in.width, (uint32_t)p->k) * sizeof(float);
 }
 
@@ -58,6 +60,7 @@ static void framewise_forward(const shoali_node *node, const shoali_pass *pass, 
     size_t out = (size_t)p->out;
     shoali_matrix w = shoali_matrix_open((uint32_t)out, node->layer->in.width, (uint32_t)p->k,
                                          &params, NULL, &scratch);
+    w.rounded = p->precision == SHOALI_BF16 ? pass->work : NULL;
     shoali_walk_apply(&walk, &w, p->bias ? params : NULL, x, y, out);
     shoali_walk_clear(&walk, y, out);
 }
@@ -73,6 +76,7 @@ static void framewise_backward(const shoali_node *node, const shoali_pass *pass,
     (void)y;
     shoali_matrix w = shoali_matrix_open((uint32_t)out, node->layer->in.width, (uint32_t)p->k,
                                          &params, &grads, &scratch);
+    w.rounded = p->precision == SHOALI_BF16 ? pass->work : NULL;
     shoali_walk_learn(&walk, &w, dy, out, x, node->layer->in.width);
     shoali_matrix_close(&w);
     if (p->bias)

@@ -8,10 +8,12 @@
 
 #include "kernel/kernel.h"
 #include "nn/gemm.h"
+#include "nn/rounded.h"
 #include "shoal/circulant.h"
 
 enum {
     BATCH = 64,
+    ROUNDED = 512, /* vectors at a time in bf16 */
     ALIGN = 16 /* floats */,
     FAST_SIDE = 64,
     FAST_SIZE = 1 << 14,
@@ -56,6 +58,12 @@ size_t shoali_matrix_scratch(uint32_t rows, uint32_t cols, uint32_t block)
     if (!shoali_matrix_is_fast(rows, cols, block))
         return block > 1 ? 2 * all : 0;
     return fast_floats(rows, cols, block, true) + (size_t)BATCH * (rows + cols);
+}
+
+size_t shoali_matrix_rounded(uint32_t rows, uint32_t cols)
+{
+    const size_t weights = (size_t)rows * cols, vectors = (size_t)ROUNDED * (rows + cols);
+    return shoali_rounded_bytes(weights + vectors);
 }
 
 void shoali_matrix_expand(const float *values, uint32_t rows, uint32_t cols, uint32_t block,
@@ -203,11 +211,25 @@ static void run_all_fast(const shoali_matrix *w, uint32_t count, const float *fr
                  to + n * to_step, to_step, add, back);
 }
 
+/* to = from W^T or, back, from W; += with add. */
+static void run_rounded(const shoali_matrix *w, uint32_t count, const float *from, size_t from_step,
+                        float *to, size_t to_step, bool add, bool back)
+{
+    const int in = back ? w->rows : w->cols, out = back ? w->cols : w->rows;
+    for (uint32_t n = 0; n < count; n += ROUNDED) {
+        const int some = (int)(count - n < ROUNDED ? count - n : ROUNDED);
+        shoali_rounded_gemm(false, !back, some, out, in, from + n * from_step, (int)from_step,
+                            w->dense, w->cols, add, to + n * to_step, (int)to_step, w->rounded);
+    }
+}
+
 void shoali_matrix_apply(const shoali_matrix *w, uint32_t count, const float *x, size_t x_step,
                          float *y, size_t y_step, bool add)
 {
     if (w->fast != NULL)
         run_all_fast(w, count, x, x_step, y, y_step, add, false);
+    else if (w->rounded != NULL)
+        run_rounded(w, count, x, x_step, y, y_step, add, false);
     else
         shoali_gemm(false, true, (int)count, w->rows, w->cols, 1.0f, x, (int)x_step, w->dense,
                     w->cols, add ? 1.0f : 0.0f, y, (int)y_step);
@@ -218,6 +240,8 @@ void shoali_matrix_back(const shoali_matrix *w, uint32_t count, const float *dy,
 {
     if (w->fast != NULL)
         run_all_fast(w, count, dy, dy_step, dx, dx_step, add, true);
+    else if (w->rounded != NULL)
+        run_rounded(w, count, dy, dy_step, dx, dx_step, add, true);
     else
         shoali_gemm(false, false, (int)count, w->cols, w->rows, 1.0f, dy, (int)dy_step, w->dense,
                     w->cols, add ? 1.0f : 0.0f, dx, (int)dx_step);
@@ -233,11 +257,23 @@ static void learn_fast(const shoali_matrix *w, uint32_t count, const float *dy, 
     }
 }
 
+static void learn_rounded(const shoali_matrix *w, uint32_t count, const float *dy, size_t dy_step,
+                          const float *x, size_t x_step)
+{
+    for (uint32_t n = 0; n < count; n += ROUNDED) {
+        const int some = (int)(count - n < ROUNDED ? count - n : ROUNDED);
+        shoali_rounded_gemm(true, false, w->rows, w->cols, some, dy + n * dy_step, (int)dy_step,
+                            x + n * x_step, (int)x_step, true, w->dense_grads, w->cols, w->rounded);
+    }
+}
+
 void shoali_matrix_learn(shoali_matrix *w, uint32_t count, const float *dy, size_t dy_step,
                          const float *x, size_t x_step)
 {
     if (w->fast != NULL)
         learn_fast(w, count, dy, dy_step, x, x_step);
+    else if (w->rounded != NULL)
+        learn_rounded(w, count, dy, dy_step, x, x_step);
     else if (count > 0)
         shoali_gemm(true, false, w->rows, w->cols, (int)count, 1.0f, dy, (int)dy_step, x,
                     (int)x_step, 1.0f, w->dense_grads, w->cols);

@@ -15,6 +15,7 @@ typedef struct shoali_matrix {
     struct shoal_circulant *fast; /* products by FFT; NULL: of dense matrices */
     float *in, *out;              /* of fast: vectors side by side */
     float *sums;                  /* of fast: the gradient's spectrum so far */
+    void *rounded;                /* work of products in bf16; NULL: in float32 */
 } shoali_matrix;
 
 /** Whether products run in the frequency domain (shoal/circulant.h): where that was measured to be
@@ -23,6 +24,9 @@ bool shoali_matrix_is_fast(uint32_t rows, uint32_t cols, uint32_t block);
 
 /** Floats of scratch that shoali_matrix_open takes. */
 size_t shoali_matrix_scratch(uint32_t rows, uint32_t cols, uint32_t block);
+
+/** Bytes of work for products in bf16 by a dense matrix. */
+size_t shoali_matrix_rounded(uint32_t rows, uint32_t cols);
 
 /**
  * Take the next matrix of a layer.

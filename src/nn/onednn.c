@@ -77,6 +77,12 @@ shoal_status shoali_onednn_status(dnnl_status_t status, const char *what)
     return shoali_fail(SHOAL_ENOTSUP, "oneDNN refuses %s (its status %d)", what, (int)status);
 }
 
+bool shoali_onednn_has_bf16(const shoali_onednn *d)
+{
+    const unsigned needed = dnnl_cpu_isa_avx512_core_bf16;
+    return ((unsigned)d->get_effective_cpu_isa() & needed) == needed;
+}
+
 int shoali_onednn_alone(const shoali_onednn *d)
 {
     if (d->threads == NULL || d->set_threads == NULL)

@@ -25,6 +25,9 @@ SHOAL_MUST_USE shoal_status shoali_onednn_status(dnnl_status_t status, const cha
 int shoali_onednn_alone(const shoali_onednn *d);
 void shoali_onednn_give_back(const shoali_onednn *d, int threads);
 
+/** Whether the CPU multiplies bfloat16: elsewhere oneDNN refuses it, or takes longer. */
+bool shoali_onednn_has_bf16(const shoali_onednn *d);
+
 /* ---------------------------------------------------------------- tensors and products */
 
 /** A tensor of a product: in the order that nets keep, and in the order that the product reads or

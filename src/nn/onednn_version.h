@@ -15,6 +15,8 @@ typedef dnnl_memory_desc_t shoali_form;
 typedef const_dnnl_memory_desc_t shoali_form_view;
 #define SHOALI_ONEDNN_VERSION_CALLS(CALL)                 \
     CALL(memory_desc_create_with_tag)                     \
+    CALL(memory_desc_create_with_strides)                 \
+    CALL(matmul_primitive_desc_create)                    \
     CALL(memory_desc_destroy)                             \
     CALL(convolution_forward_primitive_desc_create)       \
     CALL(convolution_backward_data_primitive_desc_create) \
@@ -26,6 +28,8 @@ typedef dnnl_memory_desc_t shoali_form;
 typedef const dnnl_memory_desc_t *shoali_form_view;
 #define SHOALI_ONEDNN_VERSION_CALLS(CALL)        \
     CALL(memory_desc_init_by_tag)                \
+    CALL(memory_desc_init_by_strides)            \
+    CALL(matmul_desc_init)                       \
     CALL(convolution_forward_desc_init)          \
     CALL(convolution_backward_data_desc_init)    \
     CALL(convolution_backward_weights_desc_init) \
@@ -51,6 +55,10 @@ typedef const dnnl_memory_desc_t *shoali_form_view;
     CALL(primitive_attr_create)              \
     CALL(primitive_attr_destroy)             \
     CALL(primitive_attr_set_scratchpad_mode) \
+    CALL(primitive_attr_set_post_ops)        \
+    CALL(post_ops_create)                    \
+    CALL(post_ops_destroy)                   \
+    CALL(post_ops_append_sum)                \
     CALL(primitive_desc_destroy)             \
     CALL(primitive_desc_query_md)            \
     CALL(reorder_primitive_desc_create)      \
@@ -78,10 +86,31 @@ struct shoali_onednn_conv {
 #if DNNL_VERSION_MAJOR >= 3
 
 static inline dnnl_status_t shoali_form_make(const shoali_onednn *d, int ndims,
-                                             const dnnl_dims_t dims, dnnl_format_tag_t tag,
-                                             shoali_form *form_out)
+                                             const dnnl_dims_t dims, dnnl_data_type_t type,
+                                             dnnl_format_tag_t tag, shoali_form *form_out)
 {
-    return d->memory_desc_create_with_tag(form_out, ndims, dims, dnnl_f32, tag);
+    return d->memory_desc_create_with_tag(form_out, ndims, dims, type, tag);
+}
+
+/** Two dimensions of float32, the rows so many values apart. */
+static inline dnnl_status_t shoali_form_rows(const shoali_onednn *d, const dnnl_dims_t dims,
+                                             dnnl_dim_t step, shoali_form *form_out)
+{
+    const dnnl_dims_t strides = {step, 1};
+    return d->memory_desc_create_with_strides(form_out, 2, dims, dnnl_f32, strides);
+}
+
+static inline dnnl_status_t shoali_onednn_sum(const shoali_onednn *d, dnnl_post_ops_t ops)
+{
+    return d->post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+}
+
+static inline dnnl_status_t shoali_onednn_matmul_make(const shoali_onednn *d, const shoali_form *a,
+                                                      const shoali_form *b, const shoali_form *c,
+                                                      dnnl_primitive_attr_t attr,
+                                                      dnnl_primitive_desc_t *desc_out)
+{
+    return d->matmul_primitive_desc_create(desc_out, d->engine, *a, *b, NULL, *c, attr);
 }
 
 static inline void shoali_form_end(const shoali_onednn *d, shoali_form *form)
@@ -120,10 +149,34 @@ static inline dnnl_status_t shoali_onednn_conv_make(const shoali_onednn *d, dnnl
 #else
 
 static inline dnnl_status_t shoali_form_make(const shoali_onednn *d, int ndims,
-                                             const dnnl_dims_t dims, dnnl_format_tag_t tag,
-                                             shoali_form *form_out)
+                                             const dnnl_dims_t dims, dnnl_data_type_t type,
+                                             dnnl_format_tag_t tag, shoali_form *form_out)
 {
-    return d->memory_desc_init_by_tag(form_out, ndims, dims, dnnl_f32, tag);
+    return d->memory_desc_init_by_tag(form_out, ndims, dims, type, tag);
+}
+
+/** Two dimensions of float32, the rows so many values apart. */
+static inline dnnl_status_t shoali_form_rows(const shoali_onednn *d, const dnnl_dims_t dims,
+                                             dnnl_dim_t step, shoali_form *form_out)
+{
+    const dnnl_dims_t strides = {step, 1};
+    return d->memory_desc_init_by_strides(form_out, 2, dims, dnnl_f32, strides);
+}
+
+static inline dnnl_status_t shoali_onednn_sum(const shoali_onednn *d, dnnl_post_ops_t ops)
+{
+    return d->post_ops_append_sum(ops, 1.0f);
+}
+
+static inline dnnl_status_t shoali_onednn_matmul_make(const shoali_onednn *d, const shoali_form *a,
+                                                      const shoali_form *b, const shoali_form *c,
+                                                      dnnl_primitive_attr_t attr,
+                                                      dnnl_primitive_desc_t *desc_out)
+{
+    dnnl_matmul_desc_t what;
+    const dnnl_status_t status = d->matmul_desc_init(&what, a, b, NULL, c);
+    return status == dnnl_success ? d->primitive_desc_create(desc_out, &what, attr, d->engine, NULL)
+                                  : status;
 }
 
 static inline void shoali_form_end(const shoali_onednn *d, shoali_form *form)

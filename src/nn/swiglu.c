@@ -17,6 +17,14 @@ static size_t pair_bytes(const shoali_layer *layer, uint32_t batch)
     return 2 * (size_t)batch * layer->in.height * (size_t)p->ff * sizeof(float);
 }
 
+static size_t work_bytes(const shoali_layer *layer, uint32_t batch)
+{
+    const shoali_swiglu_params *p = layer->params;
+    const bool rounds = p->precision == SHOALI_BF16;
+    return pair_bytes(layer, batch) +
+           (rounds ? 64 + shoali_matrix_rounded((uint32_t)p->ff, layer->in.width) : 0);
+}
+
 static swiglu open_it(const shoali_node *node, const shoali_pass *pass, bool training)
 {
     const shoali_swiglu_params *p = node->layer->params;
@@ -28,6 +36,9 @@ static swiglu open_it(const shoali_node *node, const shoali_pass *pass, bool tra
     s.to_gate = shoali_matrix_open(ff, width, 1, &params, to, &scratch);
     s.to_up = shoali_matrix_open(ff, width, 1, &params, to, &scratch);
     s.down = shoali_matrix_open(width, ff, 1, &params, to, &scratch);
+    if (p->precision == SHOALI_BF16) /* behind the pair, aligned */
+        s.to_gate.rounded = s.to_up.rounded = s.down.rounded =
+            (char *)pass->work + (pair_bytes(node->layer, pass->count) + 63) / 64 * 64;
     return s;
 }
 
@@ -99,6 +110,6 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
 
 const shoali_exec shoali_exec_swiglu = {.continues = true,
                                         .saved_bytes = pair_bytes,
-                                        .work_bytes = pair_bytes,
+                                        .work_bytes = work_bytes,
                                         .forward = forward,
                                         .backward = backward};

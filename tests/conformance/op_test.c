@@ -329,7 +329,8 @@ static bool value_of(const shoali_key *key, int k, char *text, size_t size)
     const char *at = key->choices;
     if (key->kind == SHOALI_KEY_FLAG)
         at = "on|off";
-    else if (key->kind != SHOALI_KEY_CHOICE)
+    else if (key->kind != SHOALI_KEY_CHOICE ||
+             strcmp(key->name, "precision") == 0) /* bf16_test.c: steps of the input vanish in it */
         return false;
     for (; k > 0 && at != NULL; k--) {
         at = strchr(at, '|');
