@@ -29,9 +29,10 @@ class Asked:
             file.write(text)
         return path
 
-    def make(self, kind, *options):
-        subprocess.run([self.shoal, "data", kind, "--out", os.path.join(self.folder, kind),
-                        *map(str, options)], check=True, capture_output=True, timeout=60)
+    def make(self, kind, *options, into=None):
+        out = os.path.join(self.folder, into or kind)
+        subprocess.run([self.shoal, "data", kind, "--out", out, *map(str, options)], check=True,
+                       capture_output=True, timeout=60)
 
     def words(self, row):
         """The model, workers and launcher always; others where they are not the default."""

@@ -34,15 +34,15 @@ class Suite(asked.Asked):
         samples = ("--train", job.SAMPLES, "--test", 40)
         self.make("digits", *samples)
         self.make("clicks", *samples, "--vocab", 2048)
+        self.make("clicks", *samples, "--vocab", 2048, "--fields", 2, into="pairs")
         self.make("svmlight", "--vocab", 16384, "--test", 0.1, "--from", self.write(
             "text.svm", "".join(f"{n % 2} {n % 40 + 1}:1 {n + 41}:{n % 7 - 3}\n"
                                 for n in range(job.SAMPLES + 36))))
         numbers = "".join(f"{i * i}, " for i in range(1000))
         self.make("text", "--tokens", "bytes", "--length", 8,
                   self.write("text.txt", numbers[:8 * 360]))
-        self.write("llama.json", json.dumps(factors.LLAMA))
-        self.write("bert.json", json.dumps(factors.BERT))
-        self.write("clicks.json", json.dumps(factors.CLICKS))
+        for name, model in factors.MODELS.items():
+            self.write(f"{name}.json", json.dumps(model))
         self.clusters = {n: self.write(f"lab-{n}.json", json.dumps({**factors.CLUSTER, "hosts": [
             {"count": n, "nic": "1gbit", "nic_down": "2gbit"}]})) for n in range(1, 9)}  # fmt: skip
         syncs = factors.listed(self.shoal, "syncs")
@@ -58,6 +58,8 @@ class Suite(asked.Asked):
     def data(self, model):
         kinds = {"svm:vocab=16384,length=8": "svmlight",
                  os.path.join(self.folder, "clicks.json"): "clicks",
+                 os.path.join(self.folder, "dlrm.json"): "clicks",
+                 os.path.join(self.folder, "ncf.json"): "pairs",
                  os.path.join(self.folder, "llama.json:parts"): "text",
                  os.path.join(self.folder, "bert.json:parts"): "text"}
         return os.path.join(self.folder, kinds.get(model, "digits"))

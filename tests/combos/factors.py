@@ -35,9 +35,11 @@ FORMS = {
                    "sgd:momentum=0.9,nesterov,decay=1e-4"),
     "schedules": ("step:at=0.5,factor=0.1", "cosine:warmup=2"),
 }
-# What --model @llama.json says: LLaMA's block, grouped queries, a table that is used twice.
+# What --model @llama.json says: LLaMA's block, grouped queries, a table that is used twice, and
+# dropout wherever a block may have it.
 LLAMA = {"name": "llama", "input": [1, 8, 1], "init": "xavier", "layers": [
-    "embedding:vocab=257,width=96", "transformer:heads=4,kv=1,ff=256,gated,bias=off",
+    "embedding:vocab=257,width=96,drop=0.1",
+    "transformer:heads=4,kv=1,ff=256,gated,bias=off,drop=0.1,attdrop=0.1",
     "unembedding:vocab=257,norm=1"]}
 # What --model @bert.json says: bert-mini cut small, whose last token is the mask.
 BERT = {"name": "bert", "input": [1, 8, 1], "layers": [
@@ -50,6 +52,13 @@ CLUSTER = {"name": "lab", "accelerators": [{"name": "core", "flops": 1e11}],
            "stragglers": [{"slowdown": 2, "probability": 0.1}]}  # fmt: skip
 CLICKS = {"name": "clicks", "input": [1, 26, 1], "layers": [
     "lookup:vocab=32768,width=16", "dense:out=64", "relu", "dense:out=32", "relu", "dense:out=2"]}
+# --model @dlrm.json and @ncf.json: those of the zoo, with few parameters.
+DLRM = {"name": "dlrm", "input": [1, 26, 1], "layers": [
+    "lookup:vocab=32768,width=16", "dots:width=16,keep=1", "dense:out=32", "relu", "dense:out=2"]}
+NCF = {"name": "ncf", "input": [1, 2, 1], "layers": [
+    "lookup:vocab=16384,width=16", "dense:out=32", "relu", "branch:back=4",
+    "lookup:vocab=16384,width=8", "dots:width=8,by=value", "concat:back=4", "dense:out=2"]}
+MODELS = {"llama": LLAMA, "bert": BERT, "clicks": CLICKS, "dlrm": DLRM, "ncf": NCF}
 TRANSPORTS = ("tcp", "tcp:lanes=2", "tcp:shm=off", "tcp:shm=off,tls=on", "tcp:checksum",
               "libfabric:plain",
               "fault:delay_us=200,seed=3")
@@ -67,7 +76,7 @@ OTHERS = {
               "--model mlp-small --augment crop=2,flip", "--model @clicks.json",
               "--model svm:vocab=16384,length=8",
               "--model @llama.json:parts", "--model @bert.json:parts",
-              "--model mlp-small --precision bf16"),
+               "--model mlp-small --precision bf16", "--model @dlrm.json", "--model @ncf.json"),
     "batch": ("--batch 8", "--batch auto:8"),
     "exchange": ("", "--no-overlap", "--bucket 64k", "--bucket model", "--chunk 4096",
                  "--no-exchange"),

@@ -11,6 +11,8 @@ import subprocess
 import threading
 import time
 
+import factors
+
 EPOCHS, SAMPLES = 2, 320
 DEADLINE_S, DEADLINES = 60, 4
 MARK = "SHOAL_COMBO"
@@ -64,8 +66,8 @@ class Folder:
 
 class Job:
     """A command line made of a row's words. Words with @ are for this class: @workers, @launcher,
-    @out, @resume, @term, @kill, @spares, @tmp, the job's own folder, and @llama.json, @bert.json
-    and @clicks.json, the suite's."""
+    @out, @resume, @term, @kill, @spares, @tmp, the job's own folder, and @NAME.json, the suite's
+    models."""
 
     def __init__(self, suite, name, words):
         self.suite, self.name = suite, name
@@ -94,7 +96,7 @@ class Job:
             elif word == "--on-loss" and word in self.args:
                 check(self.option(word) == left.pop(0), "two ways to take a loss")
             else:
-                for file in ("llama", "bert", "clicks"):
+                for file in factors.MODELS:
                     word = word.replace(f"@{file}", os.path.join(self.suite.folder, file))
                 self.args.append(word.replace("@tmp", self.folder / "tmp"))
 
@@ -104,7 +106,7 @@ class Job:
     def sparse(self):
         """Most of a gradient is zero."""
         model = self.option("--model") or ""
-        return model.startswith("svm") or model.endswith("clicks.json")
+        return model.startswith("svm") or model.endswith(("clicks.json", "dlrm.json", "ncf.json"))
 
     def train_words(self, epochs, more):
         model = self.option("--model")

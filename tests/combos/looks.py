@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import subprocess
+import zlib
 
 from job import check
 
@@ -99,6 +100,34 @@ def folder(result, job):
               f"eval finds {accuracy} %, the run {result['test_accuracy']} %")
 
 
+def exported(job):
+    """A quarter of the jobs, by their names: what was trained as ONNX, and what `eval` finds in it.
+    A network that ONNX has no words for is refused, and so is one of which `eval` reads none."""
+    if zlib.crc32(job.name.encode()) % 4 != 0:
+        return
+    net = job.folder / "net.onnx"
+
+    def asked(*words):
+        return subprocess.run([job.suite.shoal, *words], capture_output=True, text=True, timeout=60,
+                              env=job.environ(), cwd=job.folder / "work", check=False)
+
+    done = asked("export", "--from", job.out, "--onnx", net)
+    if done.returncode == 2:
+        check(not os.path.exists(net), "a refused export left a file")
+        return
+    check(done.returncode == 0, f"export of its checkpoint: {done.stderr}")
+    again = [asked("eval", "--from", it, "--data", job.suite.data(job.option("--model")), "--json")
+             for it in (net, job.out)]
+    images = (job.option("--model") or "mlp").startswith("mlp")
+    if again[0].returncode != 0 and not images:  # read are those of images and vectors
+        check("net" in again[0].stderr, f"names no file\n{again[0].stderr}")
+        return
+    check(again[0].returncode == 0, f"eval of {net}: {again[0].stderr}")
+    one, other = (json.loads(it.stdout)["float32"] for it in again)
+    check(math.isclose(one["loss"], other["loss"], rel_tol=1e-4),
+          f"ONNX: loss {one['loss']}, its checkpoint {other['loss']}")
+
+
 def trace(job):
     """A track of each rank, and spans that end."""
     with open(job.option("--trace"), encoding="utf-8") as file:
@@ -189,3 +218,4 @@ def run(job):
         trace(job)
     if job.out:
         folder(result, job)
+        exported(job)
