@@ -247,5 +247,8 @@ int cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, vo
     if (code != 0)
         return code;
     argp_err_exit_status = CLI_USAGE;
-    return argp_parse(argp, argc, argv, flags, NULL, input) == 0 ? 0 : CLI_USAGE;
+    int rest = argc; /* asked for, as argp's own sentence does not name the word */
+    if (argp_parse(argp, argc, argv, flags, &rest, input) != 0)
+        return CLI_USAGE;
+    return rest < argc ? refuse(&w, "unexpected argument '" BRIEF "'", BRIEF_OF(argv[rest])) : 0;
 }

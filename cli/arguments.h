@@ -2,7 +2,8 @@
 /* One rule for the words behind every verb, before argp sees them:
  * an unknown option is told its neighbour; no value is empty or longer than LONGEST; a switch takes
  * none; an option with a value is given once, unless it repeats (CLI_REPEATS) or says the same
- * again. Nothing that was typed reaches a terminal raw, or as a whole. */
+ * again; a word that the verb does not take is named. Nothing that was typed reaches a terminal
+ * raw, or as a whole. */
 #ifndef SHOAL_CLI_ARGUMENTS_H
 #define SHOAL_CLI_ARGUMENTS_H
 

@@ -162,7 +162,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
             cli_refuse_value(state, key, text);
         return 0;
     case ARGP_KEY_ARG:
-        cli_refuse(state, "unexpected argument %s; see --help", text);
+        cli_refuse(state, "unexpected argument '%s'", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

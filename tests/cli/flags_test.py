@@ -22,6 +22,7 @@ WORD = 32 * os.sysconf("SC_PAGE_SIZE") - 1  # bytes: Linux refuses a longer one,
 NUMBERS = [b"abc", b"3x", b"-1", b"nan", b"inf", b"1e300", b"18446744073709551616", b" 3", b"0x",
            b"3\x1b[31m", b"3\xff", b"--json"]  # fmt: skip
 TEXTS = [b"no:such=thing", b"\x1b]0;owned\x07", b"\xff\xfe\x9b31m", b",", b":", b"=", b"%s%n"]
+TAKING_WORDS = {("run",), ("runs",), ("report",), ("data", "text")}  # as many as you like
 
 
 def misspelt(name, known, draw):
@@ -34,7 +35,15 @@ def misspelt(name, known, draw):
             return word
 
 
+def surplus(verb):
+    """A word that nobody asked for, named in the answer; `run` would start it, others read it."""
+    if verb not in TAKING_WORDS:
+        yield Case(verb, None, [*flags_verbs.BASES[verb][0], b"surplus-word"], "a word too many",
+                   names=["surplus-word"])  # fmt: skip
+
+
 def cases_of(verb, options, draw):
+    yield from surplus(verb)
     known = [o.name for o in options]
     for option in options:
         base = flags_verbs.without(flags_verbs.BASES[verb][0], option.name)
@@ -43,6 +52,7 @@ def cases_of(verb, options, draw):
                    "misspelt", names=["did you mean", f"--{option.name}"])  # fmt: skip
         if option.arg is None:
             yield Case(verb, option, [flag + b"=1", *base], "a value for a switch", names=[flag])
+            yield Case(verb, option, [flag, flag, *base], "a switch twice", refused=False)
             continue
         yield Case(verb, option, [flag + b"=", *base], "empty", names=[flag])
         longest = (flag + b"=").ljust(WORD, b"x")
