@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/errors.md knows every status of shoal/status.h, by value and name, and no other;
-docs/environment.md every variable that the code reads or sets, and no other."""
+docs/environment.md every variable that the code reads or sets, and no other; README counts what
+there is."""
 
 import glob
 import os
@@ -29,6 +30,14 @@ class ErrorsTest(unittest.TestCase):
                 explained.append((row.group(2), row.group(1)))
                 self.assertTrue(group[0] <= int(row.group(1)) <= group[1], line)
         self.assertEqual(sorted(stated), sorted(explained))
+
+
+class ReadmeTest(unittest.TestCase):
+    def test_it_counts_the_codecs_that_are_there(self):
+        rows = re.findall(r"(?m)^SHOAL_CODEC\((\w+)\)", read("src/codec/codecs.def"))
+        said = re.findall(r"(\d+) gradient codecs", read("README.md"))
+        self.assertIn("identity", rows)  # none, and so not counted
+        self.assertEqual([str(len(rows) - 1)], said)
 
 
 NOT_OURS = {"ARGP_HELP_FMT"}  # set around a call of argp and nothing else
