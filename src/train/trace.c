@@ -83,7 +83,7 @@ void shoali_trace_step(shoal_train *train, uint64_t start_us)
 {
     shoali_trace *trace = train->trace;
     shoali_trace_note(train, SHOALI_TRACE_STEP, start_us);
-    if (trace == NULL || trace->path == NULL)
+    if (trace == NULL || (trace->path == NULL && train->desc.out == NULL))
         return;
     const uint64_t took_us = shoali_now_us() - start_us;
     shoali_trace_slow *least = &trace->slow[0];
@@ -149,11 +149,12 @@ static shoal_status take_own(const shoal_train *train, shoali_trace_rank *own_ou
     return SHOAL_OK;
 }
 
-static shoal_status write_own(const shoal_train *train, shoali_trace_rank *ranks, uint32_t count,
-                              bool whole)
+static shoal_status write_own(const shoal_train *train, const char *path, shoali_trace_rank *ranks,
+                              uint32_t count, bool whole)
 {
-    const shoali_trace_about about = {.path = train->trace->path,
-                                      .made_by = "shoal train --trace",
+    const shoali_trace_about about = {.path = path,
+                                      .made_by = train->trace->path != NULL ? "shoal train --trace"
+                                                                            : "shoal train --out",
                                       .model = train->desc.model,
                                       .steps = train->step,
                                       .exact = whole && !train->loose,
@@ -293,13 +294,34 @@ shoal_status shoali_trace_collect(shoal_train *train)
         own.offset_us = own.error_us = 0;
         ranks[0] = own;
         own.events = NULL;
-        status = write_own(train, ranks, count, true);
+        status = write_own(train, train->trace->path, ranks, count, true);
     }
     for (uint32_t i = 0; ranks != NULL && i < count; i++)
         shoali_free(ranks[i].events);
     shoali_free(own.events);
     shoali_free(ranks);
     return status;
+}
+
+/* OUT/slowest.json, slowest.N.json: each rank's own, which asks nobody and so costs no network, and
+ * is there after a failure, too. */
+static void write_slow(const shoal_train *train)
+{
+    enum { MOST = SHOALI_TRACE_SLOW * SHOALI_TRACE_SLOW_EVENTS, PATH_BYTES = 4096 };
+    char path[PATH_BYTES], number[16] = "";
+    shoali_trace_rank own = {.rank = train->rank};
+    if (train->rank > 0)
+        snprintf(number, sizeof number, ".%u", train->rank);
+    if (snprintf(path, sizeof path, "%s/slowest%s.json", train->desc.out, number) >= PATH_BYTES)
+        return;
+    own.events = shoali_alloc_array(MOST, sizeof *own.events);
+    for (int s = 0; own.events != NULL && s < SHOALI_TRACE_SLOW; s++)
+        for (uint64_t i = 0; i < train->trace->slow[s].count; i++)
+            own.events[own.count++] = train->trace->slow[s].events[i];
+    shoali_trace_sort(&own);
+    if (own.count > 0 && write_own(train, path, &own, 1, false) != SHOAL_OK)
+        shoali_log(WARN, "%s", shoal_last_error()->text);
+    shoali_free(own.events);
 }
 
 void shoali_trace_close(shoal_train *train)
@@ -311,12 +333,14 @@ void shoali_trace_close(shoal_train *train)
     if (trace != NULL && trace->path != NULL && !trace->written && trace->reports) {
         shoal_status status = take_own(train, &own);
         if (status == SHOAL_OK)
-            status = write_own(train, &own, 1, false);
+            status = write_own(train, trace->path, &own, 1, false);
         if (status == SHOAL_OK)
             shoali_log(WARN, "the run did not end well: %s has the events of rank %u alone",
                        trace->path, train->rank);
         shoali_free(own.events);
     }
+    if (trace != NULL && trace->path == NULL && train->desc.out != NULL)
+        write_slow(train);
     shoali_free(trace);
     train->trace = NULL;
 }

@@ -68,7 +68,8 @@ void shoali_trace_add(shoali_trace *trace, shoali_trace_event event);
 SHOAL_MUST_USE shoal_status shoali_trace_collect(shoal_train *train);
 /** The members are others, in another communicator. */
 void shoali_trace_reform(shoal_train *train);
-/** Where the run ended without that, who told last writes what it has itself. */
+/** Where the run ended without that, who told last writes what it has itself. Of a run in a folder
+ * that asked for no trace each rank writes its slow steps. */
 void shoali_trace_close(shoal_train *train);
 
 /** How far a rank's clock is ahead of the first one's. An all-reduce ends nowhere before it has

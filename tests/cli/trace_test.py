@@ -148,6 +148,54 @@ class Trace(unittest.TestCase):
         self.assertEqual([r["rank"] for r in trace["otherData"]["lost"]], [0])
         self.assertEqual(len(spans(trace, "reform")), 2)
 
+    def test_slow_steps_are_kept_unasked(self):
+        """By each rank in the run's folder; not beside --trace, nor where there are no events. A
+        rank that is killed has none, and the others theirs."""
+        out = os.path.join(self.folder, "out")
+
+        def kept():
+            return sorted(name for name in os.listdir(out) if "slowest" in name)
+
+        def words(*more):
+            return [str(word) for word in self.words("--out", out, *more)
+                    if word not in ("--trace", self.file)]  # fmt: skip
+
+        def run(*more):
+            done = shoal.run(*words(*more))
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+        run("--workers", 3, "--steps", 7)
+        self.assertEqual(kept(), ["slowest.1.json", "slowest.2.json", "slowest.json"])
+        for rank, name in enumerate(["slowest.json", "slowest.1.json", "slowest.2.json"]):
+            self.file = os.path.join(out, name)
+            trace = self.read()
+            self.assertEqual(trace["otherData"]["made_by"], "shoal train --out")
+            self.assertEqual([e["rank"] for e in trace["otherData"]["ranks"]], [rank])
+            steps = spans(trace, "step", rank)
+            self.assertEqual(sorted(s["args"]["step"] for s in steps), list(range(7)))
+            marks = [e["args"]["took_us"] for e in trace["traceEvents"] if e["ph"] == "i"]
+            self.assertEqual(marks, sorted((s["dur"] for s in steps), reverse=True)[:5])
+            self.assertGreaterEqual(len(spans(trace, "exchange", rank)), 7)
+        shutil.rmtree(out)
+        more = ("--workers", 3, "--compute-ms", 10, "--epochs", 99)
+        with subprocess.Popen([shoal.SHOAL, *words(*more)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as job:
+            log = os.path.join(out, "metrics.1.jsonl")
+            shoal.wait_until(lambda: os.path.exists(log) and os.path.getsize(log) > 8192)
+            os.kill(shoal.ranks_of(job.pid)[0], signal.SIGKILL)
+            self.assertNotEqual(job.wait(60), 0)
+        self.assertEqual(kept(), ["slowest.1.json", "slowest.2.json"])
+        self.file = os.path.join(out, "slowest.1.json")
+        self.assertEqual(len(spans(self.read(), "step", 1)), 8)
+        for more, names in ((("--workers", 1), ["slowest.json"]), (("--simulate", 2), [])):
+            shutil.rmtree(out)
+            run("--steps", 7, *more)
+            self.assertEqual(kept(), names)
+        shutil.rmtree(out)
+        self.file = os.path.join(self.folder, "trace.json")
+        self.train("--workers", 2, "--steps", 7, "--out", out)
+        self.assertEqual(kept(), [])
+
     def test_what_is_refused(self):
         for more, text in (
             (("--simulate", 2), "--trace and --simulate exclude each other"),
