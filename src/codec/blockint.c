@@ -70,6 +70,9 @@ static const shoali_blockint_loops *loops(void)
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2)
         return &shoali_blockint_avx2;
+#elif defined(__aarch64__)
+    if (shoali_kernel()->neon)
+        return &shoali_blockint_neon;
 #endif
     return &shoali_blockint_ref;
 }

@@ -49,6 +49,7 @@ typedef struct shoali_blockint_loops {
 extern const shoali_blockint_loops shoali_blockint_ref;
 /** Only on x86-64 builds; for CPUs with AVX2. */
 extern const shoali_blockint_loops shoali_blockint_avx2;
+extern const shoali_blockint_loops shoali_blockint_neon; /* only on aarch64 builds */
 
 /** Any block, count 1 .. 32: also for the vector loops' rare cases. */
 size_t shoali_blockint_put(const shoali_blockint_rule *rule, const float *src, size_t count,

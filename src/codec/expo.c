@@ -57,6 +57,9 @@ static const shoali_expo_loops *loops(void)
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2)
         return &shoali_expo_avx2;
+#elif defined(__aarch64__)
+    if (shoali_kernel()->neon)
+        return &shoali_expo_neon;
 #endif
     return &shoali_expo_ref;
 }

@@ -30,6 +30,7 @@ typedef struct shoali_expo_loops {
 extern const shoali_expo_loops shoali_expo_ref;
 /** Only on x86-64 builds; for CPUs with AVX2. */
 extern const shoali_expo_loops shoali_expo_avx2;
+extern const shoali_expo_loops shoali_expo_neon; /* only on aarch64 builds */
 
 /** Blocks of any size up to 32. */
 size_t shoali_expo_put(const float *src, size_t n, unsigned kept, uint8_t *dst);

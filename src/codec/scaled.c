@@ -15,6 +15,9 @@ const shoali_scaled_formats *shoali_scaled(void)
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2)
         return &shoali_scaled_avx2;
+#elif defined(__aarch64__)
+    if (shoali_kernel()->neon)
+        return &shoali_scaled_neon;
 #endif
     return &shoali_scaled_ref;
 }

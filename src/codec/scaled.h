@@ -59,6 +59,7 @@ typedef struct shoali_scaled_formats {
 extern const shoali_scaled_formats shoali_scaled_ref;
 /** Only on x86-64 builds; for CPUs with AVX2 and F16C. */
 extern const shoali_scaled_formats shoali_scaled_avx2;
+extern const shoali_scaled_formats shoali_scaled_neon; /* only on aarch64 builds */
 /** Those for this CPU. */
 const shoali_scaled_formats *shoali_scaled(void);
 

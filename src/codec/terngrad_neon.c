@@ -4,6 +4,7 @@
  * neighbours. Elements stay in their order, as every step here narrows in order. */
 #include <arm_neon.h>
 
+#include "codec/noise_neon.h"
 #include "codec/terngrad.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -35,17 +36,10 @@ static bool all_finite(uint32x4_t worst)
 
 /* ---------------------------------------------------------------- draws */
 
-/* shoali_noise_at of four counters: the random halves of eight elements in order. */
+/* Four counters: the random halves of eight elements in order. */
 INLINE uint16x8_t noise4(shoali_noise key, uint32_t counter)
 {
-    static const uint32_t lanes[4] = {0, 1, 2, 3};
-    uint32x4_t x = veorq_u32(vaddq_u32(vdupq_n_u32(counter), vld1q_u32(lanes)),
-                             vdupq_n_u32(key.first));
-    x = veorq_u32(x, vshrq_n_u32(x, 16));
-    x = vaddq_u32(vmulq_n_u32(x, SHOALI_NOISE_MUL_1), vdupq_n_u32(key.second));
-    x = veorq_u32(x, vshrq_n_u32(x, 15));
-    x = vmulq_n_u32(x, SHOALI_NOISE_MUL_2);
-    return vreinterpretq_u16_u32(veorq_u32(x, vshrq_n_u32(x, 16)));
+    return vreinterpretq_u16_u32(shoali_noise_at4(key, counter));
 }
 
 INLINE uint16x4_t limits(const context *c, float32x4_t x)

@@ -9,6 +9,12 @@
 #include "codec/blockint.h"
 #include "kernel/kernel.h"
 
+#if defined(__x86_64__)
+#define VECTOR_LOOPS shoali_blockint_avx2
+#elif defined(__aarch64__)
+#define VECTOR_LOOPS shoali_blockint_neon
+#endif
+
 enum { MOST = 5000 };
 
 static shoal_codec *open_codec(const char *spec)
@@ -211,14 +217,14 @@ static void relative_bounds_follow_the_rms(void **state)
     shoal_codec_close(codec);
 }
 
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
 static void compare_block(const shoali_blockint_rule *rule, const float *src)
 {
     uint8_t want[SHOALI_BLOCKINT_BLOCK_BYTES], got[SHOALI_BLOCKINT_BLOCK_BYTES];
     float want_values[32], got_values[32];
     unsigned want_code, got_code;
     size_t bytes = shoali_blockint_ref.put(rule, src, want, &want_code);
-    assert_int_equal(shoali_blockint_avx2.put(rule, src, got, &got_code), bytes);
+    assert_int_equal(VECTOR_LOOPS.put(rule, src, got, &got_code), bytes);
     assert_int_equal(got_code, want_code);
     assert_memory_equal(got, want, bytes);
     for (size_t cut = 0; cut <= bytes; cut += cut + 9 < bytes ? 9 : 1)
@@ -226,8 +232,7 @@ static void compare_block(const shoali_blockint_rule *rule, const float *src)
             for (size_t i = 0; i < 32; i++)
                 want_values[i] = got_values[i] = (float)i;
             size_t used = shoali_blockint_ref.get(rule, want_code, want, cut, want_values, add);
-            assert_int_equal(shoali_blockint_avx2.get(rule, want_code, want, cut, got_values, add),
-                             used);
+            assert_int_equal(VECTOR_LOOPS.get(rule, want_code, want, cut, got_values, add), used);
             if (used != SHOALI_BLOCKINT_CORRUPT)
                 assert_memory_equal(got_values, want_values, sizeof got_values);
         }
@@ -237,7 +242,7 @@ static void compare_block(const shoali_blockint_rule *rule, const float *src)
 static void vector_loops_equal_the_plain_ones(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     if (shoali_kernel_row(1) == NULL)
         skip();
     float src[32];

@@ -9,6 +9,12 @@
 #include "codec/expo.h"
 #include "kernel/kernel.h"
 
+#if defined(__x86_64__)
+#define VECTOR_LOOPS shoali_expo_avx2
+#elif defined(__aarch64__)
+#define VECTOR_LOOPS shoali_expo_neon
+#endif
+
 enum { MOST = 65536 };
 
 static size_t round_trip(const char *spec, const float *src, size_t count, float *got,
@@ -89,14 +95,14 @@ static void zeros_cost_a_bit_per_block(void **state)
     assert_memory_equal(got, src, sizeof src);
 }
 
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
 static void compare_block(const float *src, unsigned kept, uint64_t round)
 {
     enum { BYTES = SHOALI_EXPO_MOST + 8 };
     uint8_t want[BYTES], got[BYTES];
     float a[32], b[32];
     size_t bytes = shoali_expo_ref.put(src, kept, want);
-    assert_int_equal(shoali_expo_avx2.put(src, kept, got), bytes);
+    assert_int_equal(VECTOR_LOOPS.put(src, kept, got), bytes);
     assert_memory_equal(got, want, bytes);
     if (bytes == 0)
         return;
@@ -108,7 +114,7 @@ static void compare_block(const float *src, unsigned kept, uint64_t round)
             for (size_t i = 0; i < 32; i++)
                 a[i] = b[i] = (float)i;
             size_t used = shoali_expo_ref.get(want, length, kept, a, add != 0);
-            assert_int_equal(shoali_expo_avx2.get(want, length, kept, b, add != 0), used);
+            assert_int_equal(VECTOR_LOOPS.get(want, length, kept, b, add != 0), used);
             if (used != SHOALI_EXPO_CORRUPT)
                 for (size_t i = 0; i < 32; i++)
                     assert_true(a[i] == b[i] || (isnan(a[i]) && isnan(b[i])));
@@ -119,7 +125,7 @@ static void compare_block(const float *src, unsigned kept, uint64_t round)
 static void vector_loops_equal_the_plain_ones(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     if (shoali_kernel_row(1) == NULL)
         skip();
     for (uint64_t round = 0; round < 400; round++) {

@@ -8,6 +8,12 @@
 #include "kernel/kernel.h"
 #include "support/scaled_case.h"
 
+#if defined(__x86_64__)
+#define VECTOR_LOOPS shoali_scaled_avx2
+#elif defined(__aarch64__)
+#define VECTOR_LOOPS shoali_scaled_neon
+#endif
+
 /* Value of a code below the largest, from the papers' table. */
 static double value_of(int fraction, int bias, int code)
 {
@@ -77,10 +83,10 @@ static void too_large_is_the_largest(void **state)
     (void)state;
     check_saturation(&shoali_scaled_ref.e4m3, 0x7e);
     check_saturation(&shoali_scaled_ref.e5m2, 0x7b);
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     if (shoali_kernel_row(1) != NULL) {
-        check_saturation(&shoali_scaled_avx2.e4m3, 0x7e);
-        check_saturation(&shoali_scaled_avx2.e5m2, 0x7b);
+        check_saturation(&VECTOR_LOOPS.e4m3, 0x7e);
+        check_saturation(&VECTOR_LOOPS.e5m2, 0x7b);
     }
 #endif
 }
@@ -88,11 +94,11 @@ static void too_large_is_the_largest(void **state)
 static void vector_loops_equal_the_plain_ones(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     if (shoali_kernel_row(1) == NULL)
         skip();
-    scaled_compare(&shoali_scaled_ref.e4m3, &shoali_scaled_avx2.e4m3, false);
-    scaled_compare(&shoali_scaled_ref.e5m2, &shoali_scaled_avx2.e5m2, false);
+    scaled_compare(&shoali_scaled_ref.e4m3, &VECTOR_LOOPS.e4m3, false);
+    scaled_compare(&shoali_scaled_ref.e5m2, &VECTOR_LOOPS.e5m2, false);
 #else
     skip();
 #endif

@@ -8,6 +8,12 @@
 #include "kernel/kernel.h"
 #include "support/scaled_case.h"
 
+#if defined(__x86_64__)
+#define VECTOR_LOOPS shoali_scaled_avx2
+#elif defined(__aarch64__)
+#define VECTOR_LOOPS shoali_scaled_neon
+#endif
+
 static void bytes_by_hand(void **state)
 {
     (void)state;
@@ -62,11 +68,11 @@ static void rounding_is_fair(void **state)
 static void vector_loops_equal_the_plain_ones(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
+#ifdef VECTOR_LOOPS
     if (shoali_kernel_row(1) == NULL)
         skip();
-    scaled_compare(&shoali_scaled_ref.int8, &shoali_scaled_avx2.int8, false);
-    scaled_compare(&shoali_scaled_ref.int8, &shoali_scaled_avx2.int8, true);
+    scaled_compare(&shoali_scaled_ref.int8, &VECTOR_LOOPS.int8, false);
+    scaled_compare(&shoali_scaled_ref.int8, &VECTOR_LOOPS.int8, true);
 #else
     skip();
 #endif
