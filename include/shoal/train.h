@@ -86,7 +86,7 @@ typedef struct shoal_train_desc {
     bool reform; /* workers may change: shoal_train_reform; not with servers, and the comm has it */
     const char *trace; /* [none] file for a trace of all workers, written by shoal_train_summarise:
                           docs/trace.md; not with simulate, plan, no_exchange */
-    uint64_t trace_last; /* [0: all that the ring holds] newest steps that are in it */
+    uint64_t trace_last; /* [0: all that the ring holds, and the longest] newest steps in it */
     const char *options; /* [none] more options of the caller's, a JSON object of texts and of lists
                             of texts; OUT/run.json keeps them for who goes on: shoal_run_option */
     const char *slow_random; /* [none] "6x:0.1": any step of any rank takes so many times longer by
@@ -96,7 +96,8 @@ typedef struct shoal_train_desc {
                       twice a second; they have to be in step (all_reduce), with out, and without
                       servers, plan, admm, no_exchange */
     bool keep_events; /* the newest are kept in memory for shoal_train_trace_job, also without
-                         trace: 0.9 MB; not with simulate, plan, no_exchange, and for one alone */
+                         trace: 1 MB; those of the longest steps go to OUT/slowest.json at the end;
+                         not with simulate, plan, no_exchange, and for one alone */
 } shoal_train_desc;
 #define SHOAL_TRAIN_DESC_INIT            \
     {                                    \
