@@ -116,7 +116,7 @@ static const struct {
     {"inside", "links inside hosts", "the rates of the inner dimensions, or \"inside\""},
     {"network", "links between hosts", "the rates of the last dimension, or \"nic\""},
 };
-enum { FACTORS = sizeof factors / sizeof *factors };
+enum { DRAWS = 6, FACTORS = sizeof factors / sizeof *factors };
 
 static const double *values_of(const shoal_fit *fit, double *out)
 {
@@ -182,7 +182,25 @@ static int print_json(const table *t, const fit_args *args, const shoal_fit *fit
     return answer_print("calibrate", answer);
 }
 
-/* The interval is that of rows that were not fitted, where there are some. */
+/* Standard deviation of rows that were not fitted, over several draws of them: one draw of a few
+ * rows may happen to hold none of those that fit badly. Of rows of which none may be spared, that
+ * of the fitted ones. */
+static double spread_of(const shoal_fit_desc *asked, bool spare, const shoal_fit *fit)
+{
+    shoal_fit_desc desc = *asked;
+    double squares = 0, held = 0;
+    desc.hold = asked->hold > 0 ? asked->hold : 0.25;
+    for (uint32_t i = 0; spare && i < DRAWS; i++) {
+        shoal_fit other = SHOAL_FIT_INIT;
+        desc.seed = asked->seed + i;
+        if (shoal_calibrate_fit(&desc, &other, NULL) != SHOAL_OK)
+            continue; /* too few rows are left to tell the causes apart */
+        squares += other.held * other.held_rms_error * other.held_rms_error;
+        held += other.held;
+    }
+    return held > 1 ? sqrt(squares / held) : fit->rms_error;
+}
+
 static int finish(table *t, const fit_args *args)
 {
     shoal_fit_desc desc = SHOAL_FIT_DESC_INIT;
@@ -195,7 +213,7 @@ static int finish(table *t, const fit_args *args)
     desc.hold = args->hold >= 0 ? args->hold : t->rows >= HOLD_FROM ? 0.25 : 0;
     if (shoal_calibrate_fit(&desc, &fit, t->held) != SHOAL_OK)
         return cli_report("calibrate");
-    double spread = fit.held > 1 ? fit.held_rms_error : fit.rms_error;
+    const double spread = spread_of(&desc, args->hold != 0, &fit);
     if (shoal_calibrate_apply(args->cluster, &fit.factors, fmin(1, spread), args->out) != SHOAL_OK)
         return cli_report("calibrate");
     if (args->json)

@@ -101,6 +101,22 @@ class Calibrate(unittest.TestCase):
             self.assertRegex(text, r"fitted to 13 rows; mean error \d+\.\d\d %")
             self.assertRegex(text, r"held out .--seed 1.: 5 rows; mean error \d+\.\d\d %")
 
+    def test_the_interval_is_that_of_rows_that_were_not_fitted_in_six_draws(self):
+        seconds = [
+            self.step(LAB, row) * (1 + 0.5 * ((7 * i) % 5) / 4) for i, row in enumerate(self.ROWS)
+        ]
+        squares = []
+        with tempfile.TemporaryDirectory() as folder:
+            out, _ = self.fit(folder, self.ROWS, seconds, "--seed", 3)
+            with open(out, encoding="utf-8") as file:
+                spread = json.load(file)["accelerators"][0]["spread"]
+            for seed in range(3, 9):
+                out, text = self.fit(folder, self.ROWS, seconds, "--seed", seed, "--json")
+                for i in json.loads(text)["held"]:
+                    squares.append((self.step(out, self.ROWS[i]) / seconds[i] - 1) ** 2)
+        self.assertEqual(len(squares), 6 * 5)
+        self.assertAlmostEqual(spread, (sum(squares) / len(squares)) ** 0.5, places=8)
+
     def test_a_known_cluster_is_found_again(self):
         with open(LAB, encoding="utf-8") as file:
             known = json.load(file)
