@@ -30,6 +30,7 @@ typedef struct network_args {
     uint32_t points;
     const char *csv, *svg, *html, *trace, *accelerator;
     int64_t chunks;                /* 0: not simulated */
+    bool energy;                   /* asked for: refused with the reason */
     int64_t npus, dimensions, top; /* --shapes and what goes with it; 0: not said */
     const char *blocks[BLOCKS_MAX];
     uint32_t block_count;
@@ -211,7 +212,8 @@ static bool take(network_args *args, int key, char *text)
     case KEY_TOP:
         return cli_parse_int(text, 1, NETWORK_TOP_MAX, &args->top);
     case 'o':
-        return parse_objective(text, &args->objective);
+        args->energy = strcmp(text, "energy") == 0;
+        return args->energy || parse_objective(text, &args->objective);
     case 'l':
         if (args->limit_count < LIMITS_MAX)
             args->limits[args->limit_count++] = text;
@@ -393,21 +395,38 @@ static int show(const network_args *args, const network_report *report)
 }
 
 /* Chunks on the bandwidths found, and on as much evenly spread. */
-static shoal_status simulate(const network_args *args, const shoal_network *network,
-                             const shoal_network_answer *answer, network_report *report)
+static shoal_status simulate(const shoal_network *network, uint32_t dims, uint32_t chunks,
+                             network_result *result)
 {
     double even[SHOAL_NETWORK_DIMS_MAX] = {0}, sum = 0;
-    for (uint32_t d = 0; d < report->info.dims; d++)
-        sum += answer->bandwidth[d];
-    for (uint32_t d = 0; d < report->info.dims; d++)
-        even[d] = sum / report->info.dims;
+    for (uint32_t d = 0; d < dims; d++)
+        sum += result->answer.bandwidth[d];
+    for (uint32_t d = 0; d < dims; d++)
+        even[d] = sum / dims;
+    result->found.size = result->even.size = sizeof result->found;
+    shoal_status status = shoal_network_schedule_at(network, result->answer.bandwidth, chunks,
+                                                    &result->found);
+    return status != SHOAL_OK ? status
+                              : shoal_network_schedule_at(network, even, chunks, &result->even);
+}
+
+/* Of each shape on its own network. */
+static shoal_status simulate_all(const network_args *args, const shoal_network *network,
+                                 network_result *results, network_report *report)
+{
     report->chunks = (uint32_t)args->chunks;
-    report->found.size = report->even.size = sizeof report->found;
-    shoal_status status = shoal_network_schedule_at(network, answer->bandwidth, report->chunks,
-                                                    &report->found);
-    return status != SHOAL_OK
-               ? status
-               : shoal_network_schedule_at(network, even, report->chunks, &report->even);
+    if (!report->shapes)
+        return simulate(network, report->info.dims, report->chunks, &results[0]);
+    shoal_status status = SHOAL_OK;
+    for (size_t i = 0; status == SHOAL_OK && i < report->count; i++) {
+        shoal_network *one = NULL;
+        status = network_shapes_open(&args->desc, &results[i].shape, !isnan(results[i].answer.cost),
+                                     &one);
+        if (status == SHOAL_OK)
+            status = simulate(one, results[i].shape.dims, report->chunks, &results[i]);
+        shoal_network_close(one);
+    }
+    return status;
 }
 
 /* What goes with --shapes, and what does not. */
@@ -437,10 +456,16 @@ static int check(network_args *args)
     int code = check_shapes(args);
     if (code != CLI_OK)
         return code;
+    if (args->energy)
+        return cli_usage("network",
+                         "--objective energy: a design has bandwidths and what they cost, "
+                         "and no watts; `shoal predict --objective energy` knows those of "
+                         "accelerators");
     if (args->swept == NULL && (args->svg != NULL || args->html != NULL))
         return cli_usage("network", "--svg and --html draw a --sweep");
-    if (args->swept != NULL && args->chunks > 0)
-        return cli_usage("network", "--chunks simulates one design, and --sweep asks for many");
+    if (args->swept != NULL && args->chunks > 0 && args->npus == 0)
+        return cli_usage("network", "--chunks simulates one design, and --sweep asks for many "
+                                    "(with --shapes: each one's best)");
     if (args->accelerator == NULL && end != NULL && strcmp(end, ".json") == 0)
         args->accelerator = net;
     for (uint32_t i = 0; i < args->desc.job_count; i++) {
@@ -504,7 +529,7 @@ static int run(network_args *args)
     if (status == SHOAL_OK && args->trace != NULL)
         status = shoal_network_save_trace(network, 0, args->trace);
     if (status == SHOAL_OK && args->chunks > 0)
-        status = simulate(args, network, &results[0].answer, &report);
+        status = simulate_all(args, network, results, &report);
     progress_end();
     report.network = network;
     report.results = results;

@@ -85,7 +85,8 @@ static void show_chunks(FILE *out, const network_report *report)
                                            {"orders chosen", TABLE_RIGHT},
                                            {"not below", TABLE_RIGHT},
                                            {"gap %", TABLE_RIGHT | TABLE_SPARE}};
-    const shoal_network_schedule *found = &report->found, *even = &report->even;
+    const shoal_network_schedule *found = &report->results[0].found;
+    const shoal_network_schedule *even = &report->results[0].even;
     if (report->chunks == 0)
         return;
     fprintf(out, "in %u chunks, simulated, ns\n", report->chunks);
@@ -215,6 +216,29 @@ static void set_shape(json_t *out, const network_report *report, size_t i)
     answer_set(out, "space", space_of(&result->choice));
 }
 
+static json_t *schedule_of(const shoal_network_schedule *s)
+{
+    json_t *one = json_object();
+    answer_set_number(one, "one_order_ns", s->fixed_ns);
+    answer_set_number(one, "chosen_ns", s->chosen_ns);
+    answer_set_number(one, "bound_ns", s->bound_ns);
+    answer_set_number(one, "gap", (s->chosen_ns - s->bound_ns) / s->chosen_ns);
+    return one;
+}
+
+static json_t *chunks_of(uint32_t chunks, const network_result *result)
+{
+    json_t *one = json_object();
+    const double base = result->even.fixed_ns;
+    answer_set_count(one, "chunks", chunks);
+    answer_set(one, "found", schedule_of(&result->found));
+    answer_set(one, "even", schedule_of(&result->even));
+    answer_set_number(one, "gain_bandwidths", base / result->found.fixed_ns);
+    answer_set_number(one, "gain_orders", base / result->even.chosen_ns);
+    answer_set_number(one, "gain_both", base / result->found.chosen_ns);
+    return one;
+}
+
 static json_t *result_of(const network_report *report, const network_result *result)
 {
     const shoal_network_answer *a = &result->answer;
@@ -240,6 +264,8 @@ static json_t *result_of(const network_report *report, const network_result *res
     answer_set_count(one, "steps", a->steps);
     if (report->shapes)
         set_shape(one, report, (size_t)(result - report->results));
+    if (report->shapes && report->chunks > 0)
+        answer_set(one, "chunked", chunks_of(report->chunks, result));
     for (uint32_t i = 0; !report->shapes && i < report->job_count; i++)
         json_array_append_new(jobs,
                               answer_number(shoal_network_time(report->network, i, a->bandwidth)));
@@ -261,29 +287,6 @@ static json_t *dimensions_of(const shoal_network_info *info)
     return all;
 }
 
-static json_t *schedule_of(const shoal_network_schedule *s)
-{
-    json_t *one = json_object();
-    answer_set_number(one, "one_order_ns", s->fixed_ns);
-    answer_set_number(one, "chosen_ns", s->chosen_ns);
-    answer_set_number(one, "bound_ns", s->bound_ns);
-    answer_set_number(one, "gap", (s->chosen_ns - s->bound_ns) / s->chosen_ns);
-    return one;
-}
-
-static json_t *chunks_of(const network_report *report)
-{
-    json_t *one = json_object();
-    const double base = report->even.fixed_ns;
-    answer_set_count(one, "chunks", report->chunks);
-    answer_set(one, "found", schedule_of(&report->found));
-    answer_set(one, "even", schedule_of(&report->even));
-    answer_set_number(one, "gain_bandwidths", base / report->found.fixed_ns);
-    answer_set_number(one, "gain_orders", base / report->even.chosen_ns);
-    answer_set_number(one, "gain_both", base / report->found.chosen_ns);
-    return one;
-}
-
 int network_show_json(const network_report *report)
 {
     json_t *answer = json_object(), *results = json_array();
@@ -295,7 +298,7 @@ int network_show_json(const network_report *report)
         json_array_append_new(results, result_of(report, &report->results[i]));
     answer_set(answer, "results", results);
     if (report->chunks > 0)
-        answer_set(answer, "chunked", chunks_of(report));
+        answer_set(answer, "chunked", chunks_of(report->chunks, &report->results[0]));
     return answer_print("network", answer);
 }
 

@@ -16,8 +16,9 @@ typedef struct network_result {
     double at;             /* the value swept; 0 without a sweep */
     double solve_us;
     shoal_network_answer answer;
-    shoal_network_shape shape;   /* with --shapes only: dims 0 otherwise */
-    shoal_network_choice choice; /* of the whole space */
+    shoal_network_shape shape;          /* with --shapes only: dims 0 otherwise */
+    shoal_network_choice choice;        /* of the whole space */
+    shoal_network_schedule found, even; /* in chunks, on these bandwidths and on as much evenly */
 } network_result;
 
 /** All that was asked of one network. In a sweep the results of one value stand together, first the
@@ -32,8 +33,7 @@ typedef struct network_report {
     size_t count;
     bool shapes; /* each result has its own; without a sweep they stand best first, and network is
                     the first one's */
-    uint32_t chunks; /* 0: not simulated */
-    shoal_network_schedule found, even;
+    uint32_t chunks; /* 0: not simulated; else the first result, with shapes all of them */
 } network_report;
 
 double network_now_us(void);

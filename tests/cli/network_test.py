@@ -236,6 +236,40 @@ class Network(unittest.TestCase):
         for text in ("excluded by a bound", "gap", "16 chunks", "block1.q"):
             self.assertIn(text, r.stdout)
 
+    def test_orders_of_chunks_on_each_shape(self):
+        shapes = ["network", "--shapes", "64", "--block", "ring:most=8,cost=2", "--block",
+                  "switch:most=16,cost=9", "-w", path("gpt3.txt"), "-g", "tp=16", "--top", "3"]
+        budget = ["-l", "cost <= 1e5", "--chunks", "8"]
+        r = shoal.run(*shapes, *budget, "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        answer = json.loads(r.stdout)
+        self.assertEqual(len(answer["results"]), 3)
+        self.assertEqual(answer["chunked"], answer["results"][0]["chunked"])
+        for one in answer["results"]:  # as if its shape had been given
+            costs = ",".join(map(str, one["unit_cost"]))
+            alone = shoal.run("network", "-n", one["shape"], "-c", costs, "-w", path("gpt3.txt"),
+                              "-g", "tp=16", *budget, "--json")  # fmt: skip
+            self.assertEqual(alone.returncode, 0, alone.stderr)
+            want = json.loads(alone.stdout)["chunked"]
+            for place in ("found", "even"):
+                for name in ("one_order_ns", "chosen_ns", "bound_ns"):
+                    self.assertAlmostEqual(one["chunked"][place][name] / want[place][name], 1, 6)
+            self.assertGreaterEqual(one["chunked"]["gain_orders"], 1)
+        r = shoal.run(*shapes, *budget, "--csv", "-")
+        rows = list(csv.DictReader(r.stdout.splitlines()))
+        for row, one in zip(rows, answer["results"], strict=True):
+            want = one["chunked"]["even"]["chosen_ns"]
+            self.assertAlmostEqual(float(row["even_chosen_ns"]) / want, 1, 9)
+        r = shoal.run(*shapes[:-2], "--sweep", "cost=1e5:1e6:3", "--chunks", "8")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("in 8 chunks, simulated", r.stdout)
+
+    def test_energy_is_refused_with_the_reason(self):
+        r = shoal.run("network", "-n", "ring:64", "-w", path("gpt3.txt"), "-g", "tp=16", "-o",
+                      "energy", "-l", "sum == 500")  # fmt: skip
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("no watts", r.stderr)
+
     def test_bad_shapes(self):
         work = ["-w", path("gpt3.txt"), "-g", "tp=16", "-l", "sum == 500"]
         ring = ["--shapes", "64", "--block", "ring:cost=1"]
