@@ -20,7 +20,7 @@ typedef struct predict_args {
     shoal_predict_desc desc;
     bool json, search, sensitivity, kept, ranked;
     const char *svg;
-    int64_t keep;
+    int64_t keep, steps; /* steps of a run; 0: not asked */
 } predict_args;
 
 enum {
@@ -31,6 +31,7 @@ enum {
     KEY_ALLOW = 'A',
     KEY_OBJECTIVE = 'O',
     KEY_SVG = 'V',
+    KEY_STEPS = 0x400,
 };
 
 static const struct argp_option options[] = {
@@ -43,6 +44,7 @@ static const struct argp_option options[] = {
      "What the best has least of, per step (time)", 4},
     {"allow", KEY_ALLOW, "LIST", 0,
      "What a search may propose, too: lossy (codecs), async (protocols)", 4},
+    {"steps", KEY_STEPS, "N", 0, "Also: how long a run of so many takes, and what it costs", 4},
     {"sensitivity", KEY_SENSITIVITY, NULL, 0,
      "Also: one more node, faster links, and the links that other utilisations need", 4},
     {"svg", KEY_SVG, "FILE", 0, "Draw a search's front of time, cost and memory", 4},
@@ -107,6 +109,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (!cli_parse_int(text, 1, 100, &args->keep))
             cli_refuse(state, "--keep %s: wanted a whole number from 1 to 100", text);
         return 0;
+    case KEY_STEPS:
+        if (!cli_parse_int(text, 1, INT64_C(1000000000000), &args->steps))
+            cli_refuse(state, "--steps %s: wanted a whole number from 1 on", text);
+        return 0;
     case ARGP_KEY_ARG:
         cli_refuse(state, "unexpected argument '%s'", text);
         return 0;
@@ -160,6 +166,38 @@ static void print_lines(const line lines[LINES], double step_s)
     table_print(t, stdout);
 }
 
+/* A run of so many steps: its time, and what its accelerators cost and take. */
+static void print_run(const predict_args *args, const shoal_prediction *p)
+{
+    const double hours = (double)args->steps / 3600;
+    if (args->steps == 0)
+        return;
+    printf("  a run of %lld steps: %.4g h (%.4g .. %.4g)", (long long)args->steps,
+           hours * p->iteration_s, hours * p->low_s, hours * p->high_s);
+    if (p->price > 0)
+        printf(", costs %.4g", p->price * hours * p->iteration_s);
+    if (p->watts > 0)
+        printf(", takes %.4g kWh", p->watts * hours * p->iteration_s / 1e3);
+    putchar('\n');
+}
+
+static void set_run(json_t *answer, const predict_args *args, const shoal_prediction *p)
+{
+    json_t *run = args->steps > 0 ? json_object() : NULL;
+    const double steps = (double)args->steps;
+    if (run == NULL)
+        return;
+    answer_set_count(run, "steps", (uint64_t)args->steps);
+    answer_set_number(run, "seconds", steps * p->iteration_s);
+    answer_set_number(run, "low_s", steps * p->low_s);
+    answer_set_number(run, "high_s", steps * p->high_s);
+    if (p->price > 0)
+        answer_set_number(run, "cost", p->price / 3600 * steps * p->iteration_s);
+    if (p->watts > 0)
+        answer_set_number(run, "joules", p->watts * steps * p->iteration_s);
+    answer_set(answer, "run", run);
+}
+
 static void print_text(const predict_args *args, const shoal_prediction *p)
 {
     line lines[LINES];
@@ -193,6 +231,7 @@ static void print_text(const predict_args *args, const shoal_prediction *p)
         printf("; the accelerator has %.4g%s", p->capacity_bytes / 1e9,
                p->memory_bytes > p->capacity_bytes ? ": does NOT fit" : "");
     printf("\n  bottleneck: %s\n", p->bottleneck);
+    print_run(args, p);
 }
 
 static json_t *causes_of(const shoal_causes *c)
@@ -304,6 +343,7 @@ static int run_one(const predict_args *args)
         return cli_report("predict");
     if (args->json) {
         json_t *answer = prediction_of(&p);
+        set_run(answer, args, &p);
         if (args->sensitivity)
             answer_set(answer, "sensitivity", sensitivity_of(&s));
         return answer_print("predict", answer);
@@ -412,22 +452,27 @@ static void print_front(const shoal_search *search)
     table_print(t, stdout);
 }
 
-static int print_search_json(const shoal_search *search, uint64_t tried, uint64_t fit)
+static int print_search_json(const predict_args *args, const shoal_search *search, uint64_t tried,
+                             uint64_t fit)
 {
     const shoal_candidate *c;
     json_t *answer = json_object(), *candidates = json_array();
     answer_set_count(answer, "tried", tried);
     answer_set_count(answer, "fit", fit);
     answer_set_count(answer, "bounded", shoal_search_bounded(search));
-    for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++)
-        json_array_append_new(candidates, candidate_of(c, i));
+    for (uint32_t i = 0; (c = shoal_search_at(search, i)) != NULL; i++) {
+        json_t *one = candidate_of(c, i);
+        set_run(one, args, &c->prediction);
+        json_array_append_new(candidates, one);
+    }
     answer_set(answer, "candidates", candidates);
     answer_set(answer, "front", front_of(search));
     return answer_print("predict", answer);
 }
 
 /* Why one is not the best stands below it. */
-static void print_search(const shoal_search *search, uint64_t tried, uint64_t fit)
+static void print_search(const predict_args *args, const shoal_search *search, uint64_t tried,
+                         uint64_t fit)
 {
     static const table_column columns[] = {{"#", TABLE_RIGHT},
                                            {"workers", TABLE_RIGHT},
@@ -452,6 +497,11 @@ static void print_search(const shoal_search *search, uint64_t tried, uint64_t fi
         add_candidate(t, c, i);
     table_print(t, stdout);
     print_front(search);
+    c = shoal_search_at(search, 0);
+    if (args->steps > 0 && c != NULL) {
+        printf("\nthe first of them:\n");
+        print_run(args, &c->prediction);
+    }
 }
 
 static void show(void *ctx, double done, double total)
@@ -485,9 +535,9 @@ static int run_search(const predict_args *args)
     uint64_t tried = shoal_search_tried(search, &fit);
     int code = args->svg != NULL ? draw(args->svg, search) : CLI_OK;
     if (code == CLI_OK && args->json)
-        code = print_search_json(search, tried, fit);
+        code = print_search_json(args, search, tried, fit);
     else if (code == CLI_OK)
-        print_search(search, tried, fit);
+        print_search(args, search, tried, fit);
     shoal_search_destroy(search);
     return code;
 }

@@ -191,6 +191,31 @@ class Predict(unittest.TestCase):
             self.assertEqual(code, 2)
             self.assertIn(text, error)
 
+    def test_a_run_takes_and_costs_its_steps(self):
+        with open(LAB, encoding="utf-8") as file:
+            cluster = json.load(file)
+        words = ("--model", "lenet", "--steps", 3600000)
+        self.assertNotIn("costs", predict(*words, "--cluster", LAB)[1])
+        cluster["accelerators"][0].update(price=0.5, watts=200)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "priced.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(cluster, file)
+            got = json.loads(predict(*words, "--cluster", path, "--json")[1])
+            found = predict(*words, "--cluster", path, "--search", "--json")[1]
+            text = predict(*words, "--cluster", path)[1]
+        run, step_s = got["run"], got["iteration_s"]
+        self.assertEqual(run["steps"], 3600000)
+        for key, want in (("seconds", 3.6e6 * step_s), ("low_s", 3.6e6 * got["low_s"]),
+                          ("cost", 4 * 0.5 * 1000 * step_s),
+                          ("joules", 4 * 200 * 3.6e6 * step_s)):  # fmt: skip
+            self.assertAlmostEqual(run[key] / want, 1, 9, key)
+        self.assertIn(f"a run of 3600000 steps: {1000 * step_s:.4g} h", text)
+        self.assertIn(f"costs {run['cost']:.4g}, takes {run['joules'] / 3.6e6:.4g} kWh", text)
+        for one in json.loads(found)["candidates"]:
+            self.assertAlmostEqual(one["run"]["cost"] / (3.6e6 * one["cost"]), 1, 9)
+        self.assertEqual(predict("--model", "lenet", "--cluster", LAB, "--steps", 0)[0], 2)
+
     def test_errors(self):
         omni = ("--model", "lenet", "--cluster", LAB, "--collective")
         for args, code, part in (
