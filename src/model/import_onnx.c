@@ -178,11 +178,14 @@ static shoal_status add_conv(importer *im, const node_pb *node)
     SHOALI_TRY(shoali_onnx_same(node, "dilations", 1, 1, &dilation));
     if (dilation != 1 || shoali_onnx_attribute(node, "auto_pad") != NULL)
         return shoali_onnx_refuse(node, "dilations and auto_pad are not read");
+    char groups[32] = "";
+    if (shoali_onnx_integer(node, "group", 1) != 1)
+        snprintf(groups, sizeof groups, ",groups=%lld",
+                 (long long)shoali_onnx_integer(node, "group", 1));
     SHOALI_TRY(go_on_from(im, node, 0));
-    shoali_layer_list_add(
-        &im->list, "conv:out=%lld,kernel=%lld,stride=%lld,pad=%lld,groups=%lld,bias=%s",
-        (long long)w->weight->dims[0], (long long)kernel, (long long)stride, (long long)pad,
-        (long long)shoali_onnx_integer(node, "group", 1), node->n_input > 2 ? "on" : "off");
+    shoali_layer_list_add(&im->list, "conv:out=%lld,kernel=%lld,stride=%lld,pad=%lld,bias=%s%s",
+                          (long long)w->weight->dims[0], (long long)kernel, (long long)stride,
+                          (long long)pad, node->n_input > 2 ? "on" : "off", groups);
     SHOALI_TRY(keep_last(im, "weight", w, false));
     SHOALI_TRY(keep_last(im, "bias", weight_at(im, node, 2), false));
     im->shape = (shoal_shape){(uint32_t)w->weight->dims[0],

@@ -24,6 +24,10 @@ SAMPLES = 48
 LAYERS = ["conv:out=4,kernel=3,pad=1", "tanh", "conv:out=4,kernel=3,pad=1", "add:back=2", "tanh",
           "conv:out=3,kernel=1", "branch:back=2", "maxpool:kernel=3,stride=1,pad=1",
           "concat:back=3", "flatten", f"dense:out={CLASSES}"]
+#: AlexNet's kinds: convolutions of groups, local response normalisation, dropout.
+GROUPED = ["conv:out=4,kernel=3,pad=1", "relu", "lrn:alpha=1,k=2", "conv:out=6,kernel=3,groups=2",
+           "relu", "lrn:size=3,alpha=1", "avgpool:kernel=3,stride=2,pad=1,include_pad", "flatten",
+           "dense:out=8", "relu", "dropout:rate=0.3", f"dense:out={CLASSES}"]
 NORMED = [*LAYERS[:3], "batchnorm", "add:back=3", "relu", *LAYERS[5:]]
 
 
@@ -84,6 +88,7 @@ class Graphs(Training):
 
     def test_a_run_goes_on_bit_for_bit(self):
         self.goes_on("plain", LAYERS, 5, "--workers", 2)
+        self.goes_on("grouped", GROUPED, 5, "--workers", 2, "--codec", "terngrad")
         whole = self.goes_on("normed", NORMED, 6, "--workers", 2, "--codec", "terngrad")
         self.assertIn("batchnorm.state", whole)
 
@@ -94,6 +99,16 @@ class Graphs(Training):
         self.assertIn("add1 ('add:back=2') cannot be divided by the trainer", r.stdout)
         said = self.train("planned", plain, "--workers", 2, "--plan", plan, batch=8, code=77)
         self.assertIn("add1 ('add:back=2') cannot be divided", said)
+        grouped = self.model("grouped", ["conv:out=4,kernel=3", "relu", *GROUPED[3:5],
+                                         "flatten", f"dense:out={CLASSES}"])
+        r = shoal.run("partition", "--model", grouped, "--workers", 2, "--batch", 16, "--out", plan)
+        self.assertIn("conv2 ('conv:out=6,groups=2') cannot be divided", r.stdout)
+        said = self.train("planned", grouped, "--workers", 2, "--plan", plan, batch=8, code=77)
+        self.assertIn("cannot be divided", said)
+        self.train("grouped", grouped, "--steps", 1)
+        r = shoal.run("export", "--from", self.path("grouped"), "--data", self.folder, "--out",
+                      self.path("c"))
+        self.assertIn("conv2 ('conv:out=6,groups=2') has no form in fixed point", r.stderr)
         vectors = self.model("vectors", ["flatten", "dense:out=8", "relu", "dense:out=8",
                                          "add:back=2", "dense:out=4"])
         self.train("vectors", vectors, "--steps", 1)

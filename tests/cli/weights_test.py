@@ -46,14 +46,16 @@ def lenet():
             ("dense2", nn.Linear(500, 10))]  # fmt: skip
 
 
-NORMED = ["conv:out=6,kernel=3,pad=1", "batchnorm", "relu", "avgpool:kernel=4", "flatten",
-          "dense:out=10"]  # fmt: skip
+NORMED = ["conv:out=6,kernel=3,pad=1", "batchnorm", "relu", "conv:out=9,kernel=3,pad=1,groups=3",
+          "lrn:alpha=0.5,k=2", "avgpool:kernel=4", "flatten", "dense:out=10"]  # fmt: skip
 
 
 def normed():
     return [("conv1", nn.Conv2d(1, 6, 3, padding=1)),
-            ("batchnorm1", nn.BatchNorm2d(6)), ("r", nn.ReLU()), ("p", nn.AvgPool2d(4)),
-            ("f", nn.Flatten()), ("dense1", nn.Linear(294, 10))]  # fmt: skip
+            ("batchnorm1", nn.BatchNorm2d(6)), ("r", nn.ReLU()),
+            ("conv2", nn.Conv2d(6, 9, 3, padding=1, groups=3)),
+            ("l", nn.LocalResponseNorm(5, alpha=0.5, k=2)), ("p", nn.AvgPool2d(4)),
+            ("f", nn.Flatten()), ("dense1", nn.Linear(441, 10))]  # fmt: skip
 
 
 def lstm_text():
