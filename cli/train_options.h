@@ -16,7 +16,7 @@ typedef struct train_args {
     lab_desc lab;
     shoal_train_desc train;
     shoal_comm_desc comm;
-    uint32_t workers, asked_workers;    /* asked: on the command line, 0: not */
+    uint32_t workers, asked_workers;                    /* asked: on the command line, 0: not */
     char *plan_model, *circulant_model, *rounded_model; /* owned */
     const char *circulant, *precision, *admm, *whole_model;
     train_stages stages;

@@ -3,6 +3,7 @@
  */
 #include "model/model.h"
 #include "model/import_model.h"
+#include "model/precision.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -197,9 +197,6 @@ SHOAL_MUST_USE shoal_status shoali_model_parts(const char *name, shoal_arena *ar
 SHOAL_MUST_USE shoal_status shoali_model_vocab(const char *name, int64_t vocab, shoal_arena *arena,
                                                shoali_model_text *text);
 SHOAL_MUST_USE shoal_status shoali_model_undrop(shoal_arena *arena, shoali_model_text *text);
-/** Operands of all products in bfloat16, or in float32. ENOTSUP: of a layer's they cannot be. */
-SHOAL_MUST_USE shoal_status shoali_model_round(const char *name, bool bf16, shoal_arena *arena,
-                                               shoali_model_text *text);
 /** What stands behind the last transformer: "masked", "pooler" or "mean" in place of it. */
 SHOAL_MUST_USE shoal_status shoali_model_head(const char *name, const char *head,
                                               shoal_arena *arena, shoali_model_text *text);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Key precision of a model: that of each of its layers that have one. */
+#include "model/precision.h"
+
 #include <string.h>
 
 #include "base/error.h"
-#include "model/model.h"
 
 extern const shoali_layer_row shoali_layer_dense, shoali_layer_conv, shoali_layer_framewise,
     shoali_layer_attention, shoali_layer_swiglu;

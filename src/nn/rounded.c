@@ -6,6 +6,7 @@
 #include "kernel/kernel.h"
 #include "nn/gemm.h"
 #include "nn/onednn.h"
+#include "nn/onednn_matmul.h"
 
 enum { ALIGN = 64, CHUNK = 1024, SMALL = 64 * 64 * 64 }; /* SMALL: a primitive takes as long */
 

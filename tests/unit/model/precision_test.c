@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Key precision: which layers take it, and which models have none. */
-#include "model/model.h"
+#include "model/precision.h"
 #include "support/check.h"
 
 static void products_get_it_and_nothing_else(void **state)
 {
-    static const char *const layers[] = {"conv:out=4,kernel=3", "batchnorm",   "relu",
-                                         "flatten",             "dense:out=8", "add:back=1",
-                                         "attention:heads=2",   "swiglu:ff=4", "framewise:out=3"};
+    static const char *const layers[] = {
+        "conv:out=4,kernel=3", "batchnorm",         "relu",        "flatten",        "dense:out=8",
+        "add:back=1",          "attention:heads=2", "swiglu:ff=4", "framewise:out=3"};
     static const char *const want[] = {"conv:out=4,precision=bf16",
                                        "batchnorm",
                                        "relu",
