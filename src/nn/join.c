@@ -17,8 +17,13 @@ static void add_forward(const shoali_node *node, const shoali_pass *pass, const 
 {
     const float *a = in->x[0], *b = in->x[1]; /* y may be b */
     const size_t n = elems(node, pass);
-    for (size_t i = pass->from * (size_t)node->layer->out.width; i < n; i++)
+    const size_t from = pass->from * (size_t)node->layer->out.width;
+    for (size_t i = from; i < n && !node->rectify; i++)
         y[i] = a[i] + b[i];
+    for (size_t i = from; i < n && node->rectify; i++) { /* what is no number stays none */
+        const float sum = a[i] + b[i];
+        y[i] = sum < 0.0f ? 0.0f : sum;
+    }
 }
 
 static void give(size_t count, const float *dy, float *dx, bool add)
@@ -31,17 +36,30 @@ static void give(size_t count, const float *dy, float *dx, bool add)
         dx[i] += dy[i];
 }
 
+/* The same behind max(y, 0). dx may be dy. */
+static void give_rectified(size_t count, const float *y, const float *dy, float *dx, bool add)
+{
+    for (size_t i = 0; i < count && !add; i++)
+        dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+    for (size_t i = 0; i < count && add; i++)
+        dx[i] += y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
 static void add_backward(const shoali_node *node, const shoali_pass *pass, const shoali_inputs *in,
                          uint32_t input, const float *dy, float *dx, bool add)
 {
     (void)in;
     (void)input;
-    if (dx != dy)
+    if (node->rectify)
+        give_rectified(elems(node, pass), node->y, dy, dx, add);
+    else if (dx != dy)
         give(elems(node, pass), dy, dx, add);
 }
 
-const shoali_exec shoali_exec_add = {
-    .continues = true, .join_forward = add_forward, .join_backward = add_backward};
+const shoali_exec shoali_exec_add = {.rectifies = true,
+                                     .continues = true,
+                                     .join_forward = add_forward,
+                                     .join_backward = add_backward};
 
 /* Values of an input per sample: its channels of all pixels. */
 static size_t part_of(const shoali_node *node, const shoali_inputs *in, uint32_t input)
