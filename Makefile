@@ -8,7 +8,7 @@ TESTS ?= $(shell expr $(JOBS) \* 5 / 2)
 .PHONY: help deps build check combos check-docs lint format demo bench bench-peers
 .PHONY: claims claims-long claims-mutants soak mutants
 .PHONY: soak-ranks soak-parts check-frameworks check-engines check-engines13 check-browser
-.PHONY: check-arm64
+.PHONY: check-arm64 packages-arm64
 .PHONY: install clean packages wheels rtl rtl-report
 .DELETE_ON_ERROR:
 
@@ -127,6 +127,9 @@ packages: build ## wheel and Debian packages, into build/packages
 wheels: deps ## wheels for glibc 2.29 (libraries of Debian 11) and 64-bit ARM, into build/packages
 	@JOBS=$(JOBS) tools/manylinux.sh build/packages
 	@JOBS=$(JOBS) tools/arm64.sh wheel
+
+packages-arm64: ## Debian packages for 64-bit ARM, in a Debian made for it; as root (15 minutes)
+	@JOBS=$(JOBS) tools/arm64.sh debs
 
 clean: ## remove all builds
 	rm -rf build

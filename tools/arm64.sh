@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Build for 64-bit ARM and run unit, conformance and mixed tests under qemu: `make check-arm64`.
 #
-#     tools/arm64.sh [root | build | check [REGEX] | wheel]
+#     tools/arm64.sh [root | build | check [REGEX] | wheel | debs]
 #
+# debs: Debian packages for 64-bit ARM, into build/packages, built by dpkg-buildpackage's own cross
+# way in a Debian of this machine's and ARM's packages, which is made for it and goes with it; root
+# is needed. Their command is tried under qemu.
 # wheel: the Python wheel for 64-bit ARM, into build/packages; its command is tried under qemu.
 # root: a folder of this Debian's arm64 libraries, build/arm64-root, which compiler and emulator
 # look into; nothing of it is installed here. It is kept, and made anew when this file changes.
@@ -61,6 +64,33 @@ wheel() {
     exit $status
 }
 
+# What a script of the new Debian does; words for mmdebstrap, which runs them in it, but for two.
+debs() {
+    local codename cross=-Pcross,nocheck options="parallel=$jobs noautodbgsym nocheck"
+    [ "$(id -u)" -eq 0 ] || skip "a Debian is made by root only; this is user $(id -un)"
+    tools/deps.sh packages-arm64.txt || skip "packages of packages-arm64.txt are missing"
+    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    mkdir -p build/packages
+    echo "$who: building packages in a Debian $codename made for it"
+    git ls-files -z --cached --others --exclude-standard |
+        tar --null --files-from=- --create --file=build/arm64-debs.tar || exit 1
+    mmdebstrap --mode=root --variant=buildd --quiet --architectures="$(dpkg --print-architecture),arm64" \
+        --include=crossbuild-essential-arm64 \
+        --customize-hook='mkdir -p "$1/work/shoal" && tar -C "$1/work/shoal" -xf build/arm64-debs.tar' \
+        --chrooted-customize-hook="cd /work/shoal && apt-get -q -y --no-install-recommends \
+            --host-architecture arm64 $cross build-dep ./ &&
+            DEB_BUILD_OPTIONS='$options' dpkg-buildpackage -us -uc -B -a arm64 $cross &&
+            dpkg -i ../libshoal0_*_arm64.deb ../libshoal-train0_*_arm64.deb &&
+            dpkg-deb -x ../shoal_*_arm64.deb /work/try && qemu-aarch64-static /work/try/usr/bin/shoal sim \
+                --workers 4 --iterations 10" \
+        --customize-hook='cp "$1"/work/*_arm64.deb build/packages' \
+        "$codename" /dev/null >build/arm64-debs.log 2>&1 || { tail -n 40 build/arm64-debs.log && exit 1; }
+    rm -f build/arm64-debs.tar
+    ls build/packages/*_arm64.deb
+    exit 0
+}
+
+[ "$what" = debs ] && debs
 unpack
 [ "$what" = root ] && exit 0
 [ "$what" = wheel ] && wheel

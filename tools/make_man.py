@@ -44,10 +44,10 @@ def said(command, *words):
     """What the command prints with --help, as argp formats it when nobody asked otherwise."""
     env = {key: value for key, value in os.environ.items() if key != "ARGP_HELP_FMT"}
     done = subprocess.run(
-        [command, *words, "--help"], capture_output=True, text=True, check=False, env=env
+        [*command, *words, "--help"], capture_output=True, text=True, check=False, env=env
     )
     if done.returncode != 0 or not done.stdout.startswith("Usage:"):
-        sys.exit(f"make_man: {command} {' '.join(words)} --help: {done.stderr or done.stdout}")
+        sys.exit(f"make_man: {' '.join([*command, *words])} --help: {done.stderr or done.stdout}")
     return done.stdout
 
 
@@ -202,7 +202,7 @@ def page_date():
 
 def facts_of(command):
     """Version and date of all pages."""
-    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     return {"version": version.stdout.split()[1], "date": page_date()}
 
 
@@ -246,10 +246,11 @@ def pages(command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--command", required=True, help="the shoal to ask")
+    parser.add_argument("--command", required=True, nargs="+",
+                        help="the shoal to ask, behind the emulator that runs it, if any")
     parser.add_argument("--out", required=True, help="folder for the pages; emptied first")
     options = parser.parse_args()
-    made = pages(os.path.abspath(options.command))
+    made = pages([*options.command[:-1], os.path.abspath(options.command[-1])])
     shutil.rmtree(options.out, ignore_errors=True)
     os.makedirs(options.out)
     for name, text in made.items():
