@@ -184,6 +184,7 @@ int train_report_json(const shoal_train_desc *d, uint64_t planned, const shoal_t
         answer_set_number(answer, "sent_elements_per_step", s->raw_bytes / 4);
         answer_set_count(answer, "planned_elements_per_step", planned);
     }
+    answer_set_number(answer, "trace_error_us", s->trace_error_us);
     answer_set(answer, "lost", losses(train));
     answer_set_number(answer, "ratio", s->payload_bytes > 0 ? s->raw_bytes / s->payload_bytes : 1);
     answer_set(answer, "ranks", stragglers_of(train, s->ranks));
@@ -250,6 +251,9 @@ void train_report_table(const shoal_train_desc *d, uint64_t planned, const shoal
     else if (d->out != NULL)
         printf("  metrics and checkpoints are in %s; go on with --resume %s%s\n", d->out, d->out,
                d->simulate > 0 ? " --workers N, real ones" : "");
+    if (d->trace != NULL && isfinite(s->trace_error_us))
+        printf("  the trace is in %s; its ranks' clocks agree within %.0f us\n", d->trace,
+               s->trace_error_us);
     shoal_train_loss loss = {.size = sizeof loss};
     for (uint32_t i = 0; shoal_train_loss_of(train, i, &loss); i++)
         printf("  lost              rank %u (%s) after %.1f s, at step %llu: %s\n", loss.rank,

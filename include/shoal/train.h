@@ -297,6 +297,9 @@ typedef struct shoal_train_summary {
     double worker_accuracy_min, worker_accuracy_max;
     uint32_t ranks; /* of shoal_train_rank_of: the workers, and those that were lost at the end */
     uint32_t reporter; /* the lowest rank that is there: it should print what concerns all */
+    /** Of the reporter: within so much every rank's clock is known, the reporter's being right, in
+     *  the trace that it has written; NaN where it has not. */
+    double trace_error_us;
 } shoal_train_summary;
 /** Collective: every worker calls it once, after the last step.
  * @return SHOAL_OK | EIO (desc.trace, the last checkpoint, metrics or the end of events.jsonl could

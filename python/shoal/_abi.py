@@ -1550,6 +1550,7 @@ class shoal_train_summary(C.Structure):
         ("worker_accuracy_max", C.c_double),
         ("ranks", C.c_uint32),
         ("reporter", C.c_uint32),
+        ("trace_error_us", C.c_double),
     ]
 
 

@@ -46,6 +46,7 @@ shoal_status shoali_trace_open(shoal_train *train)
     if (train->trace == NULL)
         return shoali_fail(SHOAL_ENOMEM, "no memory for a trace");
     train->trace->path = d->trace;
+    train->trace->error_us = (double)NAN;
     train->trace->last = d->trace_last > 0 ? d->trace_last : UINT64_MAX;
     snprintf(train->trace->ring.model, sizeof train->trace->ring.model, "%s",
              d->model != NULL ? d->model : "");
@@ -279,6 +280,14 @@ static shoal_status gather(shoal_train *train, const shoali_trace_rank *own,
     return status;
 }
 
+static double worst(const shoali_trace_rank *ranks, uint32_t count)
+{
+    double error_us = 0;
+    for (uint32_t i = 0; i < count; i++)
+        error_us = fmax(error_us, ranks[i].error_us);
+    return error_us;
+}
+
 shoal_status shoali_trace_collect(shoal_train *train)
 {
     const uint32_t count = train->comm != NULL ? train->member_count : 1;
@@ -295,6 +304,7 @@ shoal_status shoali_trace_collect(shoal_train *train)
         ranks[0] = own;
         own.events = NULL;
         status = write_own(train, train->trace->path, ranks, count, true);
+        train->trace->error_us = status == SHOAL_OK ? worst(ranks, count) : (double)NAN;
     }
     for (uint32_t i = 0; ranks != NULL && i < count; i++)
         shoali_free(ranks[i].events);

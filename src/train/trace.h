@@ -41,6 +41,7 @@ struct shoali_trace {
     uint64_t last;    /* steps that are asked for; UINT64_MAX: all */
     bool reports;     /* this was the worker that tells, after the latest step */
     bool written;     /* or tried */
+    double error_us;  /* of the clocks in it, at most; NaN: this rank has written none */
     shoali_trace_slow slow[SHOALI_TRACE_SLOW]; /* of this run's, in no order; took_us 0: none */
     shoali_kept ring;
 };

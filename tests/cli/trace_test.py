@@ -148,6 +148,19 @@ class Trace(unittest.TestCase):
         self.assertEqual([r["rank"] for r in trace["otherData"]["lost"]], [0])
         self.assertEqual(len(spans(trace, "reform")), 2)
 
+    def test_the_clocks_error_is_said(self):
+        words = self.words("--workers", 3, "--steps", 3)
+        said = json.loads(shoal.run(*words, "--json").stdout.splitlines()[-1])["trace_error_us"]
+        ranks = self.read()["otherData"]["ranks"]
+        self.assertEqual(said, max(rank["clock_error_us"] for rank in ranks))
+        self.assertGreater(said, 0)
+        self.assertRegex(shoal.run(*words).stdout,
+                         rf"\n  the trace is in {self.file}; its ranks' clocks agree within \d+ us\n")
+        words = [word for word in words if word not in ("--trace", self.file)]
+        said = json.loads(shoal.run(*words, "--json").stdout.splitlines()[-1])["trace_error_us"]
+        self.assertIsNone(said)
+        self.assertNotIn("the trace is in", shoal.run(*words).stdout)
+
     def test_slow_steps_are_kept_unasked(self):
         """By each rank in the run's folder; not beside --trace, nor where there are no events. A
         rank that is killed has none, and the others theirs."""
