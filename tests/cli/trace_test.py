@@ -154,8 +154,8 @@ class Trace(unittest.TestCase):
         ranks = self.read()["otherData"]["ranks"]
         self.assertEqual(said, max(rank["clock_error_us"] for rank in ranks))
         self.assertGreater(said, 0)
-        self.assertRegex(shoal.run(*words).stdout,
-                         rf"\n  the trace is in {self.file}; its ranks' clocks agree within \d+ us\n")
+        text = rf"\n  the trace is in {self.file}; its ranks' clocks agree within \d+ us\n"
+        self.assertRegex(shoal.run(*words).stdout, text)
         words = [word for word in words if word not in ("--trace", self.file)]
         said = json.loads(shoal.run(*words, "--json").stdout.splitlines()[-1])["trace_error_us"]
         self.assertIsNone(said)
