@@ -17,6 +17,10 @@ def no_room(most=4096):
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
+def no_limit():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
 def no_room_for_weights():
     no_room(2**18)
 
@@ -70,6 +74,41 @@ class FullDisk(unittest.TestCase):
                     self.assertIn("checkpoint of step 10: cannot write " + out, r.stderr)
                 self.assertIn("File too large", r.stderr)
                 self.assertEqual([], os.listdir(os.path.join(out, "checkpoints")))
+
+    def one_short_of_room(self, out, sync):
+        """Rank 1 finds no room until it has said so. Code, output, what was said."""
+        argv = [shoal.SHOAL, "train", "--quiet", "--json", "--model", "mlp-small", "--data",
+                self.data, "--batch", 8, "--workers", 2, "--steps", 45, "--epochs", 9,
+                "--compute-ms", 40, "--no-eval", "--checkpoint-every", 10, "--sync", sync,
+                "--out", out]  # fmt: skip
+        said = []
+        with subprocess.Popen([*map(str, argv)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, preexec_fn=no_limit) as job:  # fmt: skip
+            self.addCleanup(job.kill)
+            shoal.wait_until(lambda: job.poll() is not None or os.path.exists(
+                os.path.join(out, "metrics.1.jsonl")))  # fmt: skip
+            rank = shoal.ranks_of(job.pid)[1]
+            resource.prlimit(rank, resource.RLIMIT_FSIZE, (2**11, resource.RLIM_INFINITY))
+            for line in job.stderr:
+                said.append(line)
+                if "checkpoint of step 10: " in line:
+                    resource.prlimit(rank, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+            return job.wait(timeout=60), job.stdout.read(), "".join(said)
+
+    def test_a_worker_that_missed_one_writes_the_next(self):
+        """Together, or each at its own time: the one that was missed is passed over, and gone."""
+        for sync in ("hop", "all_reduce"):
+            out = self.path("missed-" + sync[:3])
+            with self.subTest(sync=sync):
+                code, told, said = self.one_short_of_room(out, sync)
+                self.assertEqual(0, code, said)
+                self.assertEqual(45, json.loads(told)["steps"])
+                with open(os.path.join(out, "events.jsonl"), encoding="utf-8") as file:
+                    events = [json.loads(line) for line in file]
+                self.assertEqual([20, 30, 40, 45], [event["step"] for event in events
+                                                    if event.get("event") == "checkpoint"], said)
+                self.assertEqual(["latest", "step-40", "step-45"],
+                                 sorted(os.listdir(os.path.join(out, "checkpoints"))))
 
     def test_who_is_asked_to_end_without_a_checkpoint_fails(self):
         """Exit code 85 says that the same command goes on where this one was."""
