@@ -9,8 +9,9 @@
  *     SHOAL_CUT_WHO    all (the group of processes; the default), or self
  *
  * One operation at a time, of all processes: the lock is the log's. A line is written once the
- * operation has succeeded; whoever is killed has not begun its own. Writing goes past it, as stdio
- * calls the kernel without us, and need not be seen: what is not synced may be lost anyhow. */
+ * operation has succeeded; whoever is killed has not begun its own. What stdio writes goes past
+ * it, as it calls the kernel without us, and need not be seen: what is not synced may be lost
+ * anyhow. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -248,6 +249,18 @@ HOOK size_t fwrite(const void *bytes, size_t size, size_t items, FILE *file)
         return REAL(fwrite)(bytes, size, items, file);
     const note n = begin("fwrite", name);
     const size_t done = REAL(fwrite)(bytes, size, items, file);
+    end(&n);
+    return done;
+}
+
+HOOK ssize_t write(int fd, const void *bytes, size_t bytes_count)
+{
+    char room[PATH_MAX];
+    const char *name = below_fd(fd, room);
+    if (name == NULL)
+        return REAL(write)(fd, bytes, bytes_count);
+    const note n = begin("write", name);
+    const ssize_t done = REAL(write)(fd, bytes, bytes_count);
     end(&n);
     return done;
 }
