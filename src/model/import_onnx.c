@@ -176,8 +176,9 @@ static shoal_status add_conv(importer *im, const node_pb *node)
     SHOALI_TRY(shoali_onnx_same(node, "strides", 1, 1, &stride));
     SHOALI_TRY(shoali_onnx_same(node, "pads", 0, 0, &pad));
     SHOALI_TRY(shoali_onnx_same(node, "dilations", 1, 1, &dilation));
-    if (dilation != 1 || shoali_onnx_attribute(node, "auto_pad") != NULL)
-        return shoali_onnx_refuse(node, "dilations and auto_pad are not read");
+    SHOALI_TRY(shoali_onnx_check_auto_pad(node));
+    if (dilation != 1)
+        return shoali_onnx_refuse(node, "dilations are not read");
     char groups[32] = "";
     if (shoali_onnx_integer(node, "group", 1) != 1)
         snprintf(groups, sizeof groups, ",groups=%lld",

@@ -23,6 +23,8 @@ int64_t shoali_onnx_integer(const shoali_onnx_node *node, const char *name, int6
 /** A list whose entries are all the same (square windows, even padding); absent: fallback. */
 SHOAL_MUST_USE shoal_status shoali_onnx_same(const shoali_onnx_node *node, const char *name,
                                              int64_t min, int64_t fallback, int64_t *out);
+/** Borders that a node leaves to its reader: refused. */
+SHOAL_MUST_USE shoal_status shoali_onnx_check_auto_pad(const shoali_onnx_node *node);
 /** The layer of a node that pools an image of this shape, which becomes the result's. */
 SHOAL_MUST_USE shoal_status shoali_onnx_pool(const shoali_onnx_node *node, const char *kind,
                                              shoal_shape *shape,

@@ -2,6 +2,7 @@
 /* Pools of an ONNX file. A border at the end that differs from the one at the start is how a last,
  * partial window is said there, and how windows that do not reach the border are. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "model/import_onnx.h"
@@ -26,6 +27,16 @@ shoal_status shoali_onnx_same(const shoali_onnx_node *node, const char *name, in
     }
     return *out >= min && *out <= WINDOW_MAX ? SHOAL_OK
                                              : shoali_onnx_refuse(node, "a window beyond 255");
+}
+
+shoal_status shoali_onnx_check_auto_pad(const shoali_onnx_node *node)
+{
+    const Shoal__Onnx__Attribute *a = shoali_onnx_attribute(node, "auto_pad");
+    const ProtobufCBinaryData text = a != NULL ? a->s : (ProtobufCBinaryData){0};
+    if (a == NULL || (text.len == 6 && memcmp(text.data, "NOTSET", 6) == 0) ||
+        (text.len == 5 && memcmp(text.data, "VALID", 5) == 0))
+        return SHOAL_OK;
+    return shoali_onnx_refuse(node, "auto_pad is not read, but NOTSET and VALID");
 }
 
 static shoal_status read_pads(const shoali_onnx_node *node, pool *p)
@@ -70,6 +81,7 @@ shoal_status shoali_onnx_pool(const shoali_onnx_node *node, const char *kind, sh
     SHOALI_TRY(shoali_onnx_same(node, "kernel_shape", 1, 0, &p.kernel));
     SHOALI_TRY(shoali_onnx_same(node, "strides", 1, 1, &p.stride));
     SHOALI_TRY(shoali_onnx_same(node, "dilations", 1, 1, &dilation));
+    SHOALI_TRY(shoali_onnx_check_auto_pad(node));
     SHOALI_TRY(read_pads(node, &p));
     if (dilation != 1)
         return shoali_onnx_refuse(node, "dilations are not read");

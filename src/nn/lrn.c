@@ -5,8 +5,8 @@
  *     s = k + alpha / size * sum of x^2 over the window,   y = x s^-beta
  *
  * The window of channel c is c - (size - 1) / 2 .. c + size / 2, cut to those there are: ONNX's, of
- * an even size, too. A channel's pixels lie side by side, so sums run over whole planes. oneDNN goes
- * back through this order by its reference: 25 ms where this takes 0.9 (8 x 192 x 16 x 16). */
+ * an even size, too. A channel's pixels lie side by side, so sums run over whole planes. Through
+ * this order oneDNN goes back by its reference: 25 ms where this takes 0.9 (8 x 192 x 16 x 16). */
 #include <math.h>
 #include <string.h>
 

@@ -157,8 +157,48 @@ static void nodes_become_layers(void **state)
     }
 }
 
+/* A pool that leaves its border to the reader was read as one without. */
+static void borders_left_to_the_reader(void **state)
+{
+    static const struct {
+        const char *text;
+        bool read;
+    } texts[] = {{"NOTSET", true},      {"VALID", true}, {"SAME_UPPER", false},
+                 {"SAME_LOWER", false}, {"", false},     {"VALIDX", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        Shoal__Onnx__Node node = SHOAL__ONNX__NODE__INIT;
+        Shoal__Onnx__Attribute pad = SHOAL__ONNX__ATTRIBUTE__INIT, *list[] = {&pad};
+        char text[16];
+        snprintf(text, sizeof text, "%s", texts[i].text);
+        pad.name = (char[]){"auto_pad"};
+        pad.has_s = true;
+        pad.s = (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
+        node.op_type = (char[]){"Pool"};
+        node.n_attribute = 1;
+        node.attribute = list;
+        assert_status(shoali_onnx_check_auto_pad(&node), texts[i].read ? SHOAL_OK : SHOAL_ECORRUPT);
+    }
+    char spec[SHOALI_LAYER_SPEC_MAX];
+    shoal_shape shape = {1, 4, 4};
+    Shoal__Onnx__Node node = SHOAL__ONNX__NODE__INIT;
+    Shoal__Onnx__Attribute pad = SHOAL__ONNX__ATTRIBUTE__INIT, kernel = pad,
+                           *list[] = {&pad, &kernel};
+    pad.name = (char[]){"auto_pad"};
+    pad.s = (ProtobufCBinaryData){10, (uint8_t[]){"SAME_UPPER"}};
+    kernel.name = (char[]){"kernel_shape"};
+    kernel.ints = (int64_t[]){2, 2};
+    kernel.n_ints = 2;
+    node.op_type = (char[]){"Pool"};
+    node.n_attribute = 2;
+    node.attribute = list;
+    assert_status(shoali_onnx_pool(&node, "maxpool", &shape, spec), SHOAL_ECORRUPT);
+    assert_error_has("auto_pad");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CHECK_TEST(nodes_become_layers)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(nodes_become_layers),
+                                       CHECK_TEST(borders_left_to_the_reader)};
     return CHECK_RUN(tests);
 }
