@@ -20,6 +20,8 @@ parser.add_argument("--model", required=True,
 parser.add_argument("--batch", type=int, required=True)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--path", choices=("onednn", "native"), default="onednn")
+parser.add_argument("--precision", choices=("float32", "bf16"), default="float32",
+                    help="bf16: as torch.autocast does it")  # fmt: skip
 parser.add_argument("--seconds", type=float, default=2.0, help="to time, after three steps")
 args = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -150,8 +152,10 @@ else:
 
 def step():
     optimiser.zero_grad(set_to_none=True)
-    y = model(x)
-    functional.cross_entropy(y.flatten(0, -2), labels.flatten()).backward()
+    with torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bf16"):
+        y = model(x)
+        loss = functional.cross_entropy(y.float().flatten(0, -2), labels.flatten())
+    loss.backward()
     optimiser.step()
 
 
@@ -168,7 +172,8 @@ with torch.backends.mkldnn.flags(enabled=args.path == "onednn"):
 times.sort()
 print(json.dumps({
     "peer": "torch " + torch.__version__, "model": args.model, "batch": args.batch,
-    "threads": args.threads, "path": args.path, "steps": len(times), "min_ms": times[0],
+    "threads": args.threads, "path": args.path, "precision": args.precision,
+    "steps": len(times), "min_ms": times[0],
     "median_ms": times[len(times) // 2], "min_cpu_ms": min(cpu_times),
     "before_mib": before, "peak_mib": peak(),
     "parameters": sum(p.numel() for p in model.parameters())}))  # fmt: skip
