@@ -63,6 +63,7 @@ shoal_status shoali_sim_choose(shoal_sim *sim, const shoal_sim_desc *desc)
         .buckets = count_buckets(sim, desc),
         .compute_s = sim->compute.ms * 1e-3,
         .backward = sim->compute.backward,
+        .sums = desc->collective != NULL && desc->collective[0] != '\0',
         .iterations = desc->until_s > 0 ? 0 : desc->iterations};
     if (desc->cluster != NULL || sim->compute.from_model || sim->compute.trace[0] != '\0' ||
         sim->network.trace[0] != '\0' || !(sim->compute.ms > 0))

@@ -590,7 +590,7 @@ static shoal_status on_event(void *state, const shoali_event *event, shoali_acti
 
 const shoali_sync_row shoali_sync_ad_psgd = {
     .name = "ad_psgd",
-    .paper = "Lian et al., ICML 2018; losses survived, exact mean at the end",
+    .paper = "Lian et al., ICML 2018; slower than all_reduce where 2 models / rate > compute time",
     .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .state_size = state_size,

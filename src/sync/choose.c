@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double PER_DOUBLING = 0.02, CODED = 0.01, EDEN_BYTES = 0.5;
+static const double PER_DOUBLING = 0.02, CODED = 0.01, NEIGHBOURS = 0.02, EDEN_BYTES = 0.5;
 enum { EVERY_MOST = 512, ROUNDS_LEAST = 4, RING = 2 /* neighbours */ };
 
 /* A ring's sum of all parameters. */
@@ -38,9 +38,16 @@ static double summed_s(const shoali_sync_facts *f, double bytes_per_elem)
     return last + fmax(all / fmax(1, f->buckets), all - f->backward * last);
 }
 
+/* A worker's models to its neighbours, which travel while the next gradient is computed. */
+static double models_s(const shoali_sync_facts *f, uint32_t degree)
+{
+    const double rate = fmin(f->up_bytes_s, f->down_bytes_s);
+    return degree * 4.0 * (double)f->params / rate + f->latency_s;
+}
+
 typedef struct candidate {
-    uint32_t every; /* 0: all_reduce */
-    bool coded;
+    uint32_t every; /* 0: all_reduce, or hop */
+    bool coded, hop;
     double step_s, progress, round_s;
 } candidate;
 
@@ -52,18 +59,24 @@ static bool leaves_out(const shoali_sync_facts *f)
 static void estimate(const shoali_sync_facts *f, candidate *c)
 {
     const double bytes = f->bytes_per_elem > 0 ? f->bytes_per_elem : c->coded ? EDEN_BYTES : 4;
+    const double pace = leaves_out(f) ? usual(f) : fmax(f->slowest, usual(f));
+    const double heard = leaves_out(f) ? 1 - (1 - 1 / f->slowest) * f->slow_workers / f->workers
+                                       : 1; /* the slow take part now and then */
+    if (c->hop) {
+        c->round_s = models_s(f, RING);
+        c->step_s = fmax(pace * f->compute_s, c->round_s);
+        c->progress = (1 - NEIGHBOURS) * heard;
+        return;
+    }
     c->round_s = ring_s(f, bytes);
     c->progress = c->coded ? 1 - CODED : 1;
     if (c->every == 0) {
         c->step_s = summed_s(f, bytes);
         return;
     }
-    const double pace = leaves_out(f) ? usual(f) : fmax(f->slowest, usual(f));
     /* behind the compute's back (delay) it would take as long: those steps are given up for it */
     c->step_s = pace * f->compute_s + c->round_s / c->every;
-    c->progress *= 1 - PER_DOUBLING * log2(c->every);
-    if (leaves_out(f)) /* they take part now and then */
-        c->progress *= 1 - (1 - 1 / f->slowest) * f->slow_workers / f->workers;
+    c->progress *= (1 - PER_DOUBLING * log2(c->every)) * heard;
 }
 
 static bool better(const candidate *a, const candidate *b)
@@ -73,8 +86,11 @@ static bool better(const candidate *a, const candidate *b)
 
 static candidate best_of(const shoali_sync_facts *f)
 {
-    candidate best = {0};
+    candidate best = {0}, graph = {.hop = true};
     estimate(f, &best);
+    estimate(f, &graph);
+    if (f->workers > RING && f->bytes_per_elem == 0 && !f->sums && better(&graph, &best))
+        best = graph;
     for (uint32_t every = 0; every <= EVERY_MOST; every = every == 0 ? 4 : 2 * every)
         for (int coded = 0; coded <= (f->bytes_per_elem > 0 ? 0 : 1); coded++) {
             candidate c = {.every = every, .coded = coded != 0};
@@ -87,17 +103,18 @@ static candidate best_of(const shoali_sync_facts *f)
     return best;
 }
 
-static const char *of_graphs(const shoali_sync_facts *f)
+static void of_graphs(const shoali_sync_facts *f, char *text, size_t size)
 {
-    return f->workers < 3 ? ""
-           : shoali_sync_graph_hides(f, RING)
-               ? "; models to two neighbours (hop, d_psgd) would hide"
-               : "; models to two neighbours (hop, d_psgd) would not";
+    if (f->workers > RING)
+        snprintf(text, size, "; models to two neighbours (hop, d_psgd) %s: %.4g ms, computing %.4g",
+                 shoali_sync_graph_hides(f, RING) ? "would hide" : "would not",
+                 1e3 * models_s(f, RING), 1e3 * f->compute_s);
 }
 
 static void explain(const shoali_sync_facts *f, const candidate *c, shoali_sync_choice *out)
 {
-    char slow[96] = "";
+    char slow[96] = "", graphs[112] = "";
+    of_graphs(f, graphs, sizeof graphs);
     if (f->slowest > 1)
         snprintf(slow, sizeof slow, ", %u slow, the slowest %.3g times", f->slow_workers,
                  f->slowest);
@@ -111,7 +128,7 @@ static void explain(const shoali_sync_facts *f, const candidate *c, shoali_sync_
              out->sync, out->codec != NULL ? " --codec " : "", out->codec != NULL ? out->codec : "",
              1e-6 * (double)f->params, f->workers, 8e-6 * f->up_bytes_s, 8e-6 * f->down_bytes_s,
              1e3 * f->compute_s, slow, 1e3 * ring_s(f, 4), 1e3 * out->everybody_s, 1e3 * c->round_s,
-             c->every > 0 ? c->every : 1, 1e3 * out->step_s, 100 * out->share, of_graphs(f));
+             c->every > 0 ? c->every : 1, 1e3 * out->step_s, 100 * out->share, graphs);
 }
 
 void shoali_sync_choose(const shoali_sync_facts *facts, shoali_sync_choice *choice_out)
@@ -125,7 +142,10 @@ void shoali_sync_choose(const shoali_sync_facts *facts, shoali_sync_choice *choi
     choice_out->share = fmin(1, choice_out->share);
     char *sync = choice_out->sync;
     const size_t size = sizeof choice_out->sync;
-    if (best.every == 0)
+    if (best.hop)
+        snprintf(sync, size,
+                 facts->slow_workers > 0 || facts->chance > 0 ? "hop:backup=1,skip=10" : "hop");
+    else if (best.every == 0)
         snprintf(sync, size, "all_reduce");
     else
         snprintf(sync, size, "diloco:every=%u,lr=0.7,momentum=0.5", best.every);
@@ -137,6 +157,5 @@ void shoali_sync_choose(const shoali_sync_facts *facts, shoali_sync_choice *choi
 
 bool shoali_sync_graph_hides(const shoali_sync_facts *facts, uint32_t degree)
 {
-    const double rate = fmin(facts->up_bytes_s, facts->down_bytes_s);
-    return degree * 4.0 * (double)facts->params / rate < facts->compute_s;
+    return models_s(facts, degree) < facts->compute_s;
 }

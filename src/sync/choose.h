@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A protocol for a job whose links and workers are known: what makes most progress in a second, as
  * far as that can be told beforehand. Progress of an iteration is a rule of thumb: 2 % less for
- * each doubling of the iterations between two rounds, 1 % less with 4 bits a value, and less where
- * samples are left out. docs/protocols.md says how often it was right. */
+ * each doubling of the iterations between two rounds, and for models of neighbours instead of sums;
+ * 1 % less with 4 bits a value, and less where samples are left out. docs/protocols.md says how
+ * often it was right. */
 #ifndef SHOALI_SYNC_CHOOSE_H
 #define SHOALI_SYNC_CHOOSE_H
 
@@ -23,6 +24,7 @@ typedef struct shoali_sync_facts {
     double chance, by;     /* so many iterations of one take so many times as long, by chance */
     uint64_t iterations;   /* of each worker, 0: not known. Four rounds of them at least */
     double bytes_per_elem; /* of the codec that is given, 0: choose one */
+    bool sums;             /* a collective is given: nothing else */
 } shoali_sync_facts;
 
 typedef struct shoali_sync_choice {

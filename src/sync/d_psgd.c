@@ -14,7 +14,8 @@ static const shoali_key keys[] = {
 
 const shoali_sync_row shoali_sync_d_psgd = {
     .name = "d_psgd",
-    .paper = "Lian et al., NIPS 2017; losses survived, exact mean at the end",
+    .paper = "Lian et al., NIPS 2017; losses survived, exact mean at the end. "
+             "Slower than all_reduce where degree x model bytes / rate exceeds the compute time",
     .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS |
               SHOALI_SYNC_CHANGES,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_hop_params)},

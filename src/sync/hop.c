@@ -548,7 +548,8 @@ static uint32_t traits_with(const void *any)
 
 const shoali_sync_row shoali_sync_hop = {
     .name = "hop",
-    .paper = "Luo et al., ASPLOS 2019; undirected graphs, losses survived, exact mean at the end",
+    .paper = "Luo et al., ASPLOS 2019; undirected graphs, losses survived, exact mean at the end. "
+             "Slower than all_reduce where degree x model bytes / rate exceeds the compute time",
     .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS | SHOALI_SYNC_CHANGES,
     .traits_with = traits_with,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_hop_params)},

@@ -74,16 +74,23 @@ static void rounds_grow_as_links_sink(void **state)
 static void nobody_waits_for_the_slow(void **state)
 {
     (void)state;
-    shoali_sync_facts facts = facts_of(1000, 1000);
+    shoali_sync_facts facts = facts_of(400, 400); /* models to neighbours take 128 ms */
     facts.slowest = 5;
     facts.slow_workers = 1;
     assert_non_null(strstr(choose(&facts).sync, "quorum=7"));
+    facts = facts_of(1000, 1000); /* and 51 ms, behind 100 of computing */
+    facts.slowest = 5;
+    facts.slow_workers = 1;
+    assert_string_equal(choose(&facts).sync, "hop:backup=1,skip=10");
+    assert_float_equal(choose(&facts).step_s, 0.1, 1e-9);
     assert_float_equal(choose(&facts).everybody_s, 0.5, 1e-3);
     facts.slow_workers = 5; /* most are: they are the usual ones */
     assert_null(strstr(choose(&facts).sync, "quorum"));
     facts = facts_of(1000, 1000);
     facts.chance = 0.1;
     facts.by = 6;
+    assert_string_equal(choose(&facts).sync, "hop:backup=1,skip=10");
+    facts.bytes_per_elem = 1; /* who names a codec gets sums */
     assert_non_null(strstr(choose(&facts).sync, "diloco:every="));
 }
 
@@ -119,8 +126,8 @@ static void graphs_hide_where_links_carry_a_model_for_each_neighbour(void **stat
     const shoali_sync_facts fast = facts_of(1000, 1000), slow = facts_of(24, 24);
     assert_true(shoali_sync_graph_hides(&fast, 2) && !shoali_sync_graph_hides(&slow, 2));
     assert_false(shoali_sync_graph_hides(&fast, 4));
-    assert_non_null(strstr(choose(&fast).why, "(hop, d_psgd) would hide"));
-    assert_non_null(strstr(choose(&slow).why, "(hop, d_psgd) would not"));
+    assert_non_null(strstr(choose(&fast).why, "(hop, d_psgd) would hide: 51.2 ms, computing 100"));
+    assert_non_null(strstr(choose(&slow).why, "(hop, d_psgd) would not: 2133 ms, computing 100"));
 }
 
 int main(void)
