@@ -64,28 +64,41 @@ wheel() {
     exit $status
 }
 
-# What a script of the new Debian does; words for mmdebstrap, which runs them in it, but for two.
+# In the Debian that is made for it: $1 is how many jobs.
+build_debs='set -e
+cross=-Pcross,nocheck
+cd /work/shoal
+apt-get -q update
+apt-get -q -y --no-install-recommends --host-architecture arm64 $cross build-dep ./
+export DEB_BUILD_OPTIONS="parallel=$1 noautodbgsym nocheck"
+dpkg-buildpackage -us -uc -B -a arm64 $cross
+cd ..
+dpkg -i libshoal0_*_arm64.deb libshoal-train0_*_arm64.deb
+dpkg-deb -x shoal_*_arm64.deb try
+qemu-aarch64-static try/usr/bin/shoal sim --workers 4 --iterations 10'
+
 debs() {
-    local codename cross=-Pcross,nocheck options="parallel=$jobs noautodbgsym nocheck"
+    local here codename given=build/arm64-debs
     [ "$(id -u)" -eq 0 ] || skip "a Debian is made by root only; this is user $(id -un)"
     tools/deps.sh packages-arm64.txt || skip "packages of packages-arm64.txt are missing"
+    here=$(dpkg --print-architecture)
     codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-    mkdir -p build/packages
+    rm -rf $given && mkdir -p $given/shoal build/packages
+    git ls-files -z --cached --others --exclude-standard | tar --null -T- -cf - |
+        tar -C $given/shoal -xf - || exit 1
+    echo "$build_debs" >$given/build.sh
     echo "$who: building packages in a Debian $codename made for it"
-    git ls-files -z --cached --others --exclude-standard |
-        tar --null --files-from=- --create --file=build/arm64-debs.tar || exit 1
-    mmdebstrap --mode=root --variant=buildd --quiet --architectures="$(dpkg --print-architecture),arm64" \
-        --include=crossbuild-essential-arm64 \
-        --customize-hook='mkdir -p "$1/work/shoal" && tar -C "$1/work/shoal" -xf build/arm64-debs.tar' \
-        --chrooted-customize-hook="cd /work/shoal && apt-get -q -y --no-install-recommends \
-            --host-architecture arm64 $cross build-dep ./ &&
-            DEB_BUILD_OPTIONS='$options' dpkg-buildpackage -us -uc -B -a arm64 $cross &&
-            dpkg -i ../libshoal0_*_arm64.deb ../libshoal-train0_*_arm64.deb &&
-            dpkg-deb -x ../shoal_*_arm64.deb /work/try && qemu-aarch64-static /work/try/usr/bin/shoal sim \
-                --workers 4 --iterations 10" \
+    # shellcheck disable=SC2016 # mmdebstrap's shell knows the folder
+    if ! mmdebstrap --mode=root --variant=buildd --quiet --architectures="$here,arm64" \
+        --include=crossbuild-essential-arm64 --customize-hook="copy-in $given /" \
+        --customize-hook='mv "$1/arm64-debs" "$1/work"' \
+        --chrooted-customize-hook="bash /work/build.sh $jobs" \
         --customize-hook='cp "$1"/work/*_arm64.deb build/packages' \
-        "$codename" /dev/null >build/arm64-debs.log 2>&1 || { tail -n 40 build/arm64-debs.log && exit 1; }
-    rm -f build/arm64-debs.tar
+        "$codename" /dev/null >build/arm64-debs.log 2>&1; then
+        tail -n 40 build/arm64-debs.log
+        exit 1
+    fi
+    rm -rf $given
     ls build/packages/*_arm64.deb
     exit 0
 }
