@@ -85,7 +85,11 @@ def loaded_late(build):
     """{name asked for: file} of what libshoal_train loads by name when it is needed: oneDNN."""
     with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
         path = re.search(r"^SHOAL_ONEDNN_LIBRARY:\w+=(.+)$", file.read(), re.M).group(1)
-    return {elf.read(path).soname: os.path.realpath(path)}
+    target = os.path.realpath(path)
+    version = re.search(r"\.so\.(\d+)\.(\d+)", target)
+    if version and (int(version[1]), int(version[2])) < (2, 6):
+        return {}  # libshoal_train refuses it (src/nn/onednn.c)
+    return {elf.read(path).soname: target}
 
 
 OURS = ("libshoal.so", "libshoal_train.so")

@@ -28,6 +28,12 @@ static bool find_calls(void *handle)
     return true;
 }
 
+/* 2.0, Debian 11's, takes a wrong gradient of lenet with AVX and more; 2.6 and 3.6 do not. */
+static bool is_old(const dnnl_version_t *is)
+{
+    return is->major < 2 || (is->major == 2 && is->minor < 6);
+}
+
 /* The OpenMP that the library itself is bound to: what the process has for all comes first. */
 static void *openmp(void *handle, const char *symbol)
 {
@@ -46,6 +52,10 @@ static void load(void)
     *(void **)&library.set_threads = openmp(handle, "omp_set_num_threads");
     if (!find_calls(handle))
         snprintf(wrong, sizeof wrong, "it lacks a call that Shoal needs");
+    else if (is_old(library.version()))
+        snprintf(wrong, sizeof wrong,
+                 "it is oneDNN %d.%d, whose convolutions are wrong; 2.6 will do",
+                 library.version()->major, library.version()->minor);
     else if (library.engine_create(&library.engine, dnnl_cpu, 0) != dnnl_success)
         snprintf(wrong, sizeof wrong, "it does not run on this CPU");
 }

@@ -42,6 +42,7 @@ typedef const dnnl_memory_desc_t *shoali_form_view;
 /** All calls that are made. */
 #define SHOALI_ONEDNN_CALLS(CALL)            \
     SHOALI_ONEDNN_VERSION_CALLS(CALL)        \
+    CALL(version)                            \
     CALL(get_effective_cpu_isa)              \
     CALL(sgemm)                              \
     CALL(engine_create)                      \
