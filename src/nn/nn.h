@@ -32,6 +32,10 @@ SHOAL_MUST_USE shoal_status shoali_net_runs(const shoal_model *model);
  * as are quick, in at most 16 MiB of outputs, but never fewer than the batch. */
 uint32_t shoali_net_samples(const shoal_model *model, uint32_t batch);
 
+/** Whether this CPU multiplies no bfloat16, which products of the model ask for: they are made in
+ * float32 of rounded operands, and take longer. */
+bool shoali_net_rounds_slowly(const shoal_model *model);
+
 /** Labels in training: so much of each goes to all classes alike [0].
  * @return SHOAL_OK | EINVAL: the model's loss has no labels to smooth (CTC, hinge) */
 SHOAL_MUST_USE shoal_status shoali_net_smooth(shoali_net *net, double smoothing);

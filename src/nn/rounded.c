@@ -2,9 +2,12 @@
 #include "nn/rounded.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "kernel/kernel.h"
+#include "model/model.h"
 #include "nn/gemm.h"
+#include "nn/nn.h"
 #include "nn/onednn.h"
 #include "nn/onednn_matmul.h"
 
@@ -23,6 +26,15 @@ void shoali_round(float *to, const float *from, size_t count)
         (void)shoali_kernel()->bf16_encode(words, from + at, n);
         (void)shoali_kernel()->bf16_decode(to + at, words, n);
     }
+}
+
+bool shoali_net_rounds_slowly(const shoal_model *model)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < model->layer_count && !any; i++)
+        any = strstr(model->layers[i].spec, "precision=bf16") != NULL;
+    const shoali_onednn *d = any ? shoali_onednn_there() : NULL;
+    return any && (d == NULL || !shoali_onednn_has_bf16(d));
 }
 
 typedef struct product {

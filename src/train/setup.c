@@ -197,8 +197,18 @@ static shoal_status fit_crop(shoal_train *train)
                                        : SHOAL_OK;
 }
 
+static void say_precision(const shoal_train *train)
+{
+    if (train->rank == 0 && shoali_net_rounds_slowly(train->model))
+        shoali_log(WARN,
+                   "this CPU multiplies no bfloat16: products of %s are made in float32 of "
+                   "rounded operands, which takes longer than --precision float32",
+                   train->desc.model);
+}
+
 static shoal_status open_net(shoal_train *train)
 {
+    say_precision(train);
     const shoal_train_desc *d = &train->desc;
     uint32_t most = d->batch_auto ? SHOALI_UNEVEN_MOST * d->batch : d->batch;
     train->test_batch = train->dataset->sequences ? most : shoali_net_samples(train->model, most);
@@ -219,6 +229,7 @@ static shoal_status open_net(shoal_train *train)
 /* The same by a plan. Each worker has an optimiser for its own parts. */
 static shoal_status open_stages(shoal_train *train)
 {
+    say_precision(train);
     SHOALI_TRY(shoali_hybrid_create(train));
     train->owner_used = true;
     return shoali_optim_create(train->desc.optimizer, train->hybrid->tensors,

@@ -107,6 +107,22 @@ class Bf16(unittest.TestCase):
             weights.pop("batchnorm.state")
         self.assertEqual(real, simulated)
 
+    def test_a_cpu_without_it_trains_and_says_so(self):
+        slow = {"ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2"}
+        for env, says in ((slow, True), ({}, not self.cpu_has_it())):
+            for precision in ("bf16", "float32"):
+                r = shoal.run("train", "--model", self.model, "--data", self.folder, "--steps", 2,
+                              "--workers", 2, "--precision", precision, "--quiet",
+                              env={**os.environ, **env})  # fmt: skip
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertEqual(r.stderr.count("multiplies no bfloat16"),
+                                 says and precision == "bf16")  # fmt: skip
+
+    @staticmethod
+    def cpu_has_it():
+        with open("/proc/cpuinfo", encoding="ascii") as f:
+            return "avx512_bf16" in f.read()
+
     def test_it_is_refused_where_nothing_multiplies_so(self):
         for args, text in ((("--model", "lstm-text"), "lstm"),
                            (("--model", "mlp", "--circulant", "k=8"), "circulant"),
