@@ -47,8 +47,8 @@ if(TARGET shoal_command AND PYTHON3 AND NOT SHOAL_SANITIZE
     AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR))
   set(generator ${CMAKE_SOURCE_DIR}/tools/make_man.py)
   add_custom_command(OUTPUT man/shoal.1
-    COMMAND ${PYTHON3} ${generator} --command ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:shoal_command>
-      --out man
+    COMMAND ${PYTHON3} ${generator} --command ${CMAKE_CROSSCOMPILING_EMULATOR}
+      $<TARGET_FILE:shoal_command> --out man
     DEPENDS shoal_command ${generator} ${CMAKE_SOURCE_DIR}/debian/changelog
     WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
   set(generator3 ${CMAKE_SOURCE_DIR}/tools/make_man3.py)
