@@ -99,7 +99,8 @@ static void show_orders(FILE *out, const network_report *report)
                                     {"bandwidths", TABLE_RIGHT},
                                     {"orders", TABLE_RIGHT},
                                     {"both", TABLE_RIGHT}};
-    fprintf(out, "in %u chunks, simulated: ns, and times faster than one order on even bandwidths\n",
+    fprintf(out,
+            "in %u chunks, simulated: ns, and times faster than one order on even bandwidths\n",
             report->chunks);
     table *t = table_new(0, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < report->count; i++) {
