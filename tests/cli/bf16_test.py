@@ -113,7 +113,7 @@ class Bf16(unittest.TestCase):
             for precision in ("bf16", "float32"):
                 r = shoal.run("train", "--model", self.model, "--data", self.folder, "--steps", 2,
                               "--workers", 2, "--precision", precision, "--quiet",
-                              env={**os.environ, **env})  # fmt: skip
+                              env=env)  # fmt: skip
                 self.assertEqual(r.returncode, 0, r.stderr)
                 self.assertEqual(r.stderr.count("multiplies no bfloat16"),
                                  says and precision == "bf16")  # fmt: skip
