@@ -16,6 +16,7 @@ GO_ON = (
     ("diloco:every=4", 0),
     ("noloco:every=4", 0),
     ("ripples:smart", 1),
+    ("ripples:smart,laggards", 0),  # the controller
     ("ad_psgd", 3),
     ("d_psgd", 0),
     ("hop", 2),
