@@ -24,12 +24,18 @@ void shoali_sim_volume_drop(shoali_volume *volume)
         free_volume(volume);
 }
 
+/* Of an operation among so many, loads at most. */
+static uint32_t links_at_most(const shoal_sim *sim, uint32_t size)
+{
+    const uint32_t more = sim->link_count - sim->pair_links;
+    return 2 * size + more < sim->link_count ? 2 * size + more : sim->link_count;
+}
+
 static shoali_volume *make(shoal_sim *sim, uint32_t size)
 {
     shoali_volume *volume = shoali_alloc(sizeof *volume);
     if (volume != NULL) {
-        uint32_t more = sim->link_count - sim->pair_links;
-        uint32_t most = 2 * size + more < sim->link_count ? 2 * size + more : sim->link_count;
+        const uint32_t most = links_at_most(sim, size);
         volume->users = 1;
         volume->size = size;
         volume->loads = shoali_alloc_array(most, sizeof *volume->loads);
@@ -114,6 +120,8 @@ typedef struct counting {
     shoali_volume *volume;
     const shoal_codec *codecs[2]; /* by leg */
     double raw_part[2];
+    uint32_t blocks, most; /* links at most */
+    double *round_ns;      /* [rounds][most] of each load's link */
 } counting;
 
 static shoal_op_kind kind_of(const shoali_sync_op *op)
@@ -147,46 +155,62 @@ static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
     return (uint64_t)llround((double)elems * each * c->sim->inflate);
 }
 
-/* A member whose first frame takes what others send first, such as a lone server: its way out is
- * idle until they have sent one chunk, for every round before. Bytes that come meanwhile. */
-static uint64_t idle_bytes(const counting *c, const shoal_schedule *schedule, uint32_t me)
+/* What one more message takes of its links in its round. */
+static void count_round(counting *c, const shoal_step *step, uint32_t from, uint32_t to,
+                        uint64_t bytes)
 {
-    const uint32_t *hosts = c->sim->hosts, *members = c->op->members;
-    const shoal_step *first = NULL;
-    uint32_t came = 0;
-    for (uint32_t i = 0; first == NULL && i < schedule->count; i++)
-        if (schedule->steps[i].kind == SHOAL_SEND)
-            first = &schedule->steps[i];
-    for (const shoal_step *s = schedule->steps; first != NULL && s < first; s++)
-        came += (s->kind == SHOAL_RECV_ADD || s->kind == SHOAL_RECV_SET) &&
-                hosts[members[s->peer]] != hosts[members[me]] && s->block <= first->block &&
-                first->block < s->block + s->block_count;
-    if (came == 0)
-        return 0;
-    size_t offset, elems;
-    shoali_schedule_range(schedule, c->op->op.count, first->block, &offset, &elems);
-    elems = elems < c->sim->chunk_elems ? elems : c->sim->chunk_elems;
-    uint64_t rounds = first->round > 1 ? first->round - 1 : 1;
-    double coded = shoal_codec_bytes_per_elem(c->codecs[SHOAL_PUSH], 1);
-    return (uint64_t)llround((double)(came * rounds * elems) * coded * c->sim->inflate);
+    uint32_t links[2];
+    if (!shoali_sim_links(c->sim, c->op->members[from], c->op->members[to], links))
+        return;
+    for (int i = 0; i < (links[0] == links[1] ? 1 : 2); i++) {
+        const size_t at = (size_t)(step->round - 1) * c->most + c->sim->link_place[links[i]] - 1;
+        c->round_ns[at] += (double)bytes / shoali_sim_link_rate(c->sim, links[i]);
+    }
 }
 
 static shoal_status count_member(counting *c, uint32_t me)
 {
     shoal_schedule schedule;
     SHOALI_TRY(build(c, me, &schedule));
-    c->volume->rounds = schedule.rounds;
+    if (c->round_ns == NULL) {
+        c->volume->rounds = schedule.rounds;
+        c->blocks = schedule.blocks;
+        c->round_ns = shoali_alloc_array((size_t)schedule.rounds * c->most, sizeof *c->round_ns);
+    }
+    if (c->round_ns == NULL)
+        return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < schedule.count; i++) {
         const shoal_step *step = &schedule.steps[i];
-        if (step->kind == SHOAL_SEND)
-            add(c->sim, c->volume, c->op, me, step->peer,
-                step_bytes(c, &schedule, step, &c->volume->dense[me]));
+        if (step->kind != SHOAL_SEND)
+            continue;
+        const uint64_t bytes = step_bytes(c, &schedule, step, &c->volume->dense[me]);
+        add(c->sim, c->volume, c->op, me, step->peer, bytes);
+        count_round(c, step, me, step->peer, bytes);
     }
-    uint32_t in = 2 * c->sim->hosts[c->op->members[me]] + 1;
-    uint64_t idle_ns = (uint64_t)((double)idle_bytes(c, &schedule, me) /
-                                  shoali_sim_link_rate(c->sim, in));
-    c->volume->idle_ns = idle_ns > c->volume->idle_ns ? idle_ns : c->volume->idle_ns;
     return SHOAL_OK;
+}
+
+/* Chunks of a block follow each other: those of one round pass beside the next round's, all but the
+ * first, for which links of later rounds wait, as in shoal predict's formula: the rounds' busiest
+ * links beyond the busiest of all, by the chunks of a block. */
+static void count_idle(counting *c)
+{
+    double busiest_ns = 0, rounds_ns = 0;
+    for (uint32_t i = 0; i < c->volume->load_count; i++) {
+        const shoali_load *load = &c->volume->loads[i];
+        busiest_ns = fmax(busiest_ns,
+                          (double)load->bytes / shoali_sim_link_rate(c->sim, load->link));
+    }
+    for (uint32_t round = 0; round < c->volume->rounds; round++) {
+        double most_ns = 0;
+        for (uint32_t i = 0; i < c->volume->load_count; i++)
+            most_ns = fmax(most_ns, c->round_ns[(size_t)round * c->most + i]);
+        rounds_ns += most_ns;
+    }
+    const double block = (double)c->op->op.count / c->blocks;
+    const double chunks = fmax(1, ceil(block / (double)c->sim->chunk_elems));
+    if (rounds_ns > busiest_ns)
+        c->volume->idle_ns = (uint64_t)llround((rounds_ns - busiest_ns) / chunks);
 }
 
 /* Members on one host use no link, members on a host each all the same: false, if they do neither.
@@ -234,9 +258,13 @@ static shoal_status count(counting *c)
         return SHOAL_OK;
     if (uniform && c->sim->pair_links == c->sim->link_count && same_for_all(c, &apart))
         return count_uniform(c, apart);
-    for (uint32_t me = 0; me < c->op->size; me++)
-        SHOALI_TRY(count_member(c, me));
-    return SHOAL_OK;
+    shoal_status status = SHOAL_OK;
+    for (uint32_t me = 0; status == SHOAL_OK && me < c->op->size; me++)
+        status = count_member(c, me);
+    if (status == SHOAL_OK)
+        count_idle(c);
+    shoali_free(c->round_ns);
+    return status;
 }
 
 static uint64_t key_of(const shoali_sim_op *op)
@@ -254,6 +282,7 @@ static shoali_volume *counted(shoal_sim *sim, const shoali_sim_op *op)
     counting c = {.sim = sim, .op = op, .volume = make(sim, op->size)};
     if (c.volume == NULL)
         return NULL;
+    c.most = links_at_most(sim, op->size);
     c.codecs[SHOAL_PUSH] = op->op.push_coded ? sim->codec : sim->identity;
     c.codecs[SHOAL_PULL] = op->op.pull_coded ? sim->codec : sim->identity;
     for (int leg = 0; leg < 2; leg++)
