@@ -109,7 +109,8 @@ unpack
 [ "$what" = wheel ] && wheel
 build
 [ "$what" = build ] && exit 0
-ctest --test-dir build/arm64 -j "$jobs" --output-on-failure "${chosen[@]}" --output-junit check.xml
+CC=aarch64-linux-gnu-gcc ctest --test-dir build/arm64 -j "$jobs" --output-on-failure \
+    "${chosen[@]}" --output-junit check.xml
 status=$?
 tools/skipped.py build/arm64/check.xml
 tests/arm64/mixed.py build/dev build/arm64 "$root" || status=1

@@ -77,7 +77,7 @@ static void compile(const char *library)
 {
     char command[2048];
     snprintf(command, sizeof command,
-             "cc -std=c11 -O2 -Wall -Wextra -Wpedantic -Werror -ffreestanding -nostdlib "
+             "${CC:-cc} -std=c11 -O2 -Wall -Wextra -Wpedantic -Werror -ffreestanding -nostdlib "
              "-fno-tree-loop-distribute-patterns -fPIC -shared -Wl,--no-undefined -o %s %s",
              library, scratch_path("tiny.c"));
     if (system(command) != 0)
