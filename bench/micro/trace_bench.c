@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "train/trace.h"
+#include "trace/trace.h"
 
 static double per_event(shoal_train *train, uint64_t events)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `--codec auto` is asked for: "auto", "auto:allow=terngrad+eden:bits=4",
- * "auto:error=0.05,every=50,allow=bf16". Who measures and chooses is train/codec_choice.h. */
+ * "auto:error=0.05,every=50,allow=bf16". Who measures and chooses is worker/codec_choice.h. */
 #ifndef SHOALI_BASE_AUTO_SPEC_H
 #define SHOALI_BASE_AUTO_SPEC_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,8 +27,8 @@ static shoal_status take_tensors(shoal_sim *sim, const shoal_sim_desc *desc,
     if (sim->tensor_count == 0)
         return shoali_fail(SHOAL_EINVAL, "model %s has no tensors to train", desc->model);
     sim->tensors = shoali_alloc_array(sim->tensor_count, sizeof *sim->tensors);
-    sim->op_tensors = shoali_alloc_array(sim->tensor_count, sizeof *sim->op_tensors);
-    if (sim->tensors == NULL || sim->op_tensors == NULL)
+    sim->room.tensors = shoali_alloc_array(sim->tensor_count, sizeof *sim->room.tensors);
+    if (sim->tensors == NULL || sim->room.tensors == NULL)
         return SHOAL_ENOMEM;
     memcpy(sim->tensors, given != NULL ? given : &one, sim->tensor_count * sizeof *sim->tensors);
     return shoali_table_check(sim->tensors, sim->tensor_count, &sim->count);
@@ -46,7 +46,7 @@ static shoal_status check_apart(shoal_sim *sim)
     shoali_sync_coded_by(&sim->protocol, traits);
     if ((traits & SHOAL_CODEC_LOCAL) == 0)
         return SHOAL_OK;
-    if (sim->faults.reform)
+    if (sim->asked.faults.reform)
         return shoali_fail(SHOAL_EINVAL, "faults=plan:reform does not go with codec %s",
                            shoal_codec_spec(sim->codec));
     if (sim->task.ctx != NULL)
@@ -65,9 +65,9 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     const char *sync = or (desc->sync, row != NULL ? row->name : "all_reduce");
     const char *codec = desc->codec;
     shoali_collective probe;
-    SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->compute));
-    SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->network));
-    SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->faults));
+    SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->asked.compute));
+    SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->asked.network));
+    SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->asked.faults));
     if (row == NULL && strcmp(sync, "auto") == 0) {
         SHOALI_TRY(shoali_sim_choose(sim, desc));
         sync = sim->choice.sync;
@@ -84,12 +84,12 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     shoali_collective_close(&probe);
     SHOALI_TRY(check_apart(sim));
     const uint32_t exact = SHOALI_SYNC_EXACT, not_this = SHOALI_SYNC_OWNER;
-    if (sim->faults.reform && (sim->protocol.traits & (exact | not_this)) != exact)
+    if (sim->asked.faults.reform && (sim->protocol.traits & (exact | not_this)) != exact)
         return shoali_fail(SHOAL_EINVAL, "faults=plan:reform goes with all_reduce, not with %s",
                            sim->protocol.spec);
     sim->seed = desc->seed > 0 ? desc->seed : 1;
     sim->chunk_elems = desc->chunk_elems > 0 ? desc->chunk_elems : CHUNK_ELEMS;
-    if (desc->cluster != NULL && !sim->cluster_lent)
+    if (desc->cluster != NULL && !sim->asked.cluster_lent)
         SHOALI_TRY(shoali_cluster_load(desc->cluster, &sim->cluster));
     sim->workers = desc->workers > 0      ? desc->workers
                    : sim->cluster != NULL ? sim->cluster->workers
@@ -110,7 +110,7 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
 /* Lies are about numbers, and about what is summed. */
 static shoal_status check_lies(const shoal_sim *sim)
 {
-    const shoali_sim_list *lie = &sim->faults.lie;
+    const shoali_sim_list *lie = &sim->asked.faults.lie;
     for (uint32_t i = 0; i < lie->count; i++)
         if (lie->items[i].index >= sim->workers)
             return shoali_fail(SHOAL_EINVAL, "faults=plan:lie names worker %u of %u",
@@ -135,8 +135,8 @@ static void describe_world(shoal_sim *sim, const shoal_sim_desc *desc, uint32_t 
         .role = me < sim->workers ? SHOALI_WORKER : SHOALI_SERVER,
         .workers = sim->workers,
         .servers = sim->size - sim->workers,
-        .endpoints = sim->endpoint_ids,
-        .hosts = sim->hosts,
+        .endpoints = sim->world.endpoint_ids,
+        .hosts = sim->world.hosts,
         .tensors = sim->tensors,
         .tensor_count = sim->tensor_count,
         .count = sim->count,
@@ -164,9 +164,9 @@ static shoal_status make_nodes(shoal_sim *sim, const shoal_sim_desc *desc)
         size_t room = 0;
         if (__builtin_mul_overflow((size_t)sim->size, (size_t)sim->tensor_count, &room))
             return shoali_fail(SHOAL_ENOMEM, "too many tensors");
-        sim->residual_of = shoali_alloc_array(room, sizeof *sim->residual_of);
-        sim->residuals = shoali_alloc_array(sim->size, sizeof *sim->residuals);
-        if (sim->residual_of == NULL || sim->residuals == NULL)
+        sim->room.residual_of = shoali_alloc_array(room, sizeof *sim->room.residual_of);
+        sim->room.residuals = shoali_alloc_array(sim->size, sizeof *sim->room.residuals);
+        if (sim->room.residual_of == NULL || sim->room.residuals == NULL)
             return SHOAL_ENOMEM;
     }
     return SHOAL_OK;
@@ -177,15 +177,15 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
 {
     SHOALI_TRY(take_tensors(sim, desc, model));
     SHOALI_TRY(read_specs(sim, desc, row));
-    sim->endpoint_ids = shoali_alloc_array(sim->size, sizeof *sim->endpoint_ids);
-    sim->hosts = shoali_alloc_array(sim->size, sizeof *sim->hosts);
-    sim->arena = shoali_arena_create(1 << 16);
-    sim->scratch = shoali_scratch_create();
-    if (sim->endpoint_ids == NULL || sim->hosts == NULL || sim->arena == NULL ||
-        sim->scratch == NULL)
+    sim->world.endpoint_ids = shoali_alloc_array(sim->size, sizeof *sim->world.endpoint_ids);
+    sim->world.hosts = shoali_alloc_array(sim->size, sizeof *sim->world.hosts);
+    sim->kept.arena = shoali_arena_create(1 << 16);
+    sim->kept.scratch = shoali_scratch_create();
+    if (sim->world.endpoint_ids == NULL || sim->world.hosts == NULL || sim->kept.arena == NULL ||
+        sim->kept.scratch == NULL)
         return SHOAL_ENOMEM;
-    sim->inflate = desc->inflate > 0 ? desc->inflate : 1;
-    if (!(desc->until_s >= 0 && desc->until_s < 1e9) || !(sim->inflate < 1e12))
+    sim->report.inflate = desc->inflate > 0 ? desc->inflate : 1;
+    if (!(desc->until_s >= 0 && desc->until_s < 1e9) || !(sim->report.inflate < 1e12))
         return shoali_fail(SHOAL_EINVAL, "until_s or inflate is out of range");
     SHOALI_TRY(shoali_sim_report_open(sim, desc));
     SHOALI_TRY(shoali_sim_world_links(sim));
@@ -199,9 +199,9 @@ static shoal_status build(shoal_sim *sim, const shoal_sim_desc *desc, const shoa
     sim->numbers = sim->task.ctx != NULL || sim->problem != NULL;
     SHOALI_TRY(check_lies(sim));
     sim->iterations = desc->until_s > 0 ? UINT64_MAX / 4 : iterations > 0 ? iterations : 10;
-    sim->results.train_loss = sim->results.test_loss = (double)NAN;
-    sim->results.test_accuracy = (double)NAN;
-    sim->inject_at = UINT64_MAX;
+    sim->report.results.train_loss = sim->report.results.test_loss = (double)NAN;
+    sim->report.results.test_accuracy = (double)NAN;
+    sim->test.inject_at = UINT64_MAX;
     SHOALI_TRY(make_nodes(sim, desc));
     SHOALI_TRY(shoali_sim_world_pace(sim, model));
     return shoali_sim_report_files(sim, desc);
@@ -226,13 +226,13 @@ static shoal_status create(const shoal_sim_desc *desc, const given *more, shoal_
     if (more->task != NULL)
         sim->task = *more->task;
     sim->cluster = more->cluster;
-    sim->cluster_lent = more->cluster != NULL;
-    sim->pass_s = more->pass_s;
+    sim->asked.cluster_lent = more->cluster != NULL;
+    sim->asked.pass_s = more->pass_s;
     shoal_status status = desc->model != NULL ? shoal_model_open(desc->model, &model) : SHOAL_OK;
     if (status == SHOAL_OK)
         status = build(sim, desc, more->row, model);
     shoal_model_close(model);
-    sim->pass_s = NULL;
+    sim->asked.pass_s = NULL;
     if (status != SHOAL_OK) {
         shoal_sim_destroy(sim);
         return status;
@@ -281,9 +281,9 @@ static void free_node(shoali_sim_node *node)
 
 static void send_onlooker_away(shoal_sim *sim)
 {
-    if (sim->onlookers.ctx != NULL)
-        sim->onlookers.close(sim->onlookers.ctx);
-    sim->onlookers.ctx = NULL;
+    if (sim->told.onlookers.ctx != NULL)
+        sim->told.onlookers.close(sim->told.onlookers.ctx);
+    sim->told.onlookers.ctx = NULL;
 }
 
 void shoal_sim_destroy(shoal_sim *sim)
@@ -293,40 +293,40 @@ void shoal_sim_destroy(shoal_sim *sim)
     send_onlooker_away(sim);
     for (uint32_t i = 0; sim->nodes != NULL && i < sim->size; i++)
         free_node(&sim->nodes[i]);
-    if (sim->keeper.ctx != NULL)
-        sim->keeper.close(sim->keeper.ctx);
+    if (sim->told.keeper.ctx != NULL)
+        sim->told.keeper.close(sim->told.keeper.ctx);
     shoali_sim_report_fini(sim);
     shoali_sim_messages_fini(sim);
     shoali_sim_ops_fini(sim);
     shoali_sim_volumes_fini(sim);
     shoali_sim_queue_fini(&sim->queue);
     shoali_links_destroy(sim->net);
-    if (!sim->cluster_lent)
+    if (!sim->asked.cluster_lent)
         shoali_cluster_close(sim->cluster);
-    shoali_free(sim->paces);
-    shoali_free(sim->rates);
-    shoali_free(sim->rate_now);
-    shoali_free(sim->cuts);
-    shoali_free(sim->last_arrival);
-    shoali_free(sim->sent_messages);
+    shoali_free(sim->pace.lines);
+    shoali_free(sim->rate.lines);
+    shoali_free(sim->rate.now);
+    shoali_free(sim->wire.cuts);
+    shoali_free(sim->wire.last_arrival);
+    shoali_free(sim->wire.sent_messages);
     shoali_problem_close(sim->problem);
     if (sim->task.ctx != NULL)
         sim->task.close(sim->task.ctx);
     shoal_codec_close(sim->codec);
     shoal_codec_close(sim->identity);
     shoali_sync_close(&sim->protocol);
-    shoali_scratch_destroy(sim->scratch);
-    shoali_arena_destroy(sim->arena);
+    shoali_scratch_destroy(sim->kept.scratch);
+    shoali_arena_destroy(sim->kept.arena);
     shoali_free(sim->nodes);
     shoali_free(sim->tensors);
-    shoali_free(sim->op_tensors);
-    shoali_free(sim->residual_of);
-    shoali_free((void *)sim->residuals);
-    shoali_free(sim->endpoint_ids);
-    shoali_free(sim->hosts);
-    shoali_free(sim->link_place);
-    shoali_free(sim->live_ids);
-    shoali_free(sim->live_hosts);
+    shoali_free(sim->room.tensors);
+    shoali_free(sim->room.residual_of);
+    shoali_free((void *)sim->room.residuals);
+    shoali_free(sim->world.endpoint_ids);
+    shoali_free(sim->world.hosts);
+    shoali_free(sim->world.link_place);
+    shoali_free(sim->epoch.live_ids);
+    shoali_free(sim->epoch.live_hosts);
     shoali_free(sim);
 }
 
@@ -364,14 +364,14 @@ static bool step(shoal_sim *sim)
     uint64_t link_ns = event_ns == sim->now_ns ? UINT64_MAX : shoali_links_next_ns(sim->net);
     uint32_t index;
     uint64_t next_ns = event_ns < link_ns ? event_ns : link_ns;
-    if (atomic_load_explicit(&sim->files.stopped, memory_order_relaxed)) {
+    if (atomic_load_explicit(&sim->told.files.stopped, memory_order_relaxed)) {
         shoali_sim_break(sim, shoali_fail(SHOAL_ECANCELLED, "the simulation was stopped"));
         return false;
     }
     if (next_ns == UINT64_MAX)
         return false;
-    if (sim->until_ns > 0 && next_ns > sim->until_ns) {
-        sim->now_ns = sim->results.duration_ns = sim->until_ns;
+    if (sim->report.until_ns > 0 && next_ns > sim->report.until_ns) {
+        sim->now_ns = sim->report.results.duration_ns = sim->report.until_ns;
         return false;
     }
     if (event_ns <= link_ns) {
@@ -383,8 +383,8 @@ static bool step(shoal_sim *sim)
         if (shoali_links_finished(sim->net, sim->now_ns, &index))
             shoali_sim_op_moved(sim, index);
     }
-    if (sim->onlookers.ctx != NULL)
-        sim->onlookers.look(sim->onlookers.ctx);
+    if (sim->told.onlookers.ctx != NULL)
+        sim->told.onlookers.look(sim->told.onlookers.ctx);
     return sim->status == SHOAL_OK;
 }
 
@@ -411,7 +411,7 @@ static shoal_status run_all(shoal_sim *sim)
     bool idle = false;
     SHOALI_TRY(shoali_sim_start(sim));
     do {
-        while (!idle && sim->ended < sim->size && step(sim))
+        while (!idle && sim->epoch.ended < sim->size && step(sim))
             idle = sim->now_ns - sim->progress_ns > STUCK_NS;
     } while (!idle && sim->status == SHOAL_OK && shoali_sim_turn(sim));
     if (sim->status != SHOAL_OK)
@@ -419,28 +419,28 @@ static shoal_status run_all(shoal_sim *sim)
     if (!idle)
         SHOALI_TRY(shoali_sim_test(sim));
     SHOALI_TRY(shoali_sim_report_flush(sim));
-    sim->files.came_out = true;
+    sim->told.files.came_out = true;
     if (idle)
         return stuck(sim, "an hour without progress");
-    if (sim->until_ns > 0 && sim->now_ns == sim->until_ns)
+    if (sim->report.until_ns > 0 && sim->now_ns == sim->report.until_ns)
         return SHOAL_OK;
-    if (sim->ended < sim->size)
+    if (sim->epoch.ended < sim->size)
         return stuck(sim, "deadlock");
     return conclusion(sim);
 }
 
 shoal_status shoal_sim_run(shoal_sim *sim)
 {
-    if (sim->results.events > 0)
+    if (sim->report.results.events > 0)
         return shoali_fail(SHOAL_EINVAL, "a simulation runs once");
     shoal_status status = run_all(sim);
     send_onlooker_away(sim); /* nobody is left who could answer */
-    if (sim->keeper.ctx != NULL)
-        status = sim->keeper.end(sim->keeper.ctx, status);
-    if (!sim->files.came_out)
+    if (sim->told.keeper.ctx != NULL)
+        status = sim->told.keeper.end(sim->told.keeper.ctx, status);
+    if (!sim->told.files.came_out)
         return status;
     const shoal_status written = shoali_sim_report_end(sim);
-    sim->files.came_out = written == SHOAL_OK;
+    sim->told.files.came_out = written == SHOAL_OK;
     return written != SHOAL_OK ? written : status;
 }
 
@@ -448,7 +448,7 @@ shoal_status shoal_sim_run(shoal_sim *sim)
 
 shoal_status shoal_sim_results_get(const shoal_sim *sim, shoal_sim_results *results_out)
 {
-    shoal_sim_results r = sim->results;
+    shoal_sim_results r = sim->report.results;
     double per_iteration = 0;
     if (results_out->size != sizeof r)
         return shoali_fail(SHOAL_EINVAL, "shoal_sim_results: set size first");
@@ -469,7 +469,7 @@ shoal_status shoal_sim_results_get(const shoal_sim *sim, shoal_sim_results *resu
             per_iteration += (double)(node->total_compute_ns + node->idle_ns) / (double)node->done;
     }
     r.iteration_ns = (uint64_t)(per_iteration / sim->workers);
-    for (uint32_t link = 0; link < sim->link_count; link++) {
+    for (uint32_t link = 0; link < sim->world.link_count; link++) {
         uint64_t bytes = shoali_links_carried_bytes(sim->net, link);
         r.busiest_link_bytes = bytes > r.busiest_link_bytes ? bytes : r.busiest_link_bytes;
     }

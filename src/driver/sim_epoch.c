@@ -16,7 +16,7 @@
  * do (reform/reform.c). A job that is ending lets nobody in. */
 #include "base/error.h"
 #include "base/rng.h"
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 #include <string.h>
 
@@ -40,7 +40,7 @@ static bool outside(const shoal_sim *sim, uint32_t endpoint)
 void shoali_sim_rejoin(shoal_sim *sim, uint32_t endpoint)
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
-    if (!outside(sim, endpoint) || (!survives(sim) && !sim->faults.reform))
+    if (!outside(sim, endpoint) || (!survives(sim) && !sim->asked.faults.reform))
         return;
     node->back = true;
     if (node->gone)
@@ -73,35 +73,36 @@ static uint64_t meeting_point(const shoal_sim *sim)
 
 void shoali_sim_knock(shoal_sim *sim, uint32_t endpoint)
 {
-    if (!outside(sim, endpoint) || sim->turning)
+    if (!outside(sim, endpoint) || sim->epoch.turning)
         return;
     sim->nodes[endpoint].back = !ending(sim);
     if (!sim->nodes[endpoint].back)
         return;
-    sim->turning = true;
-    sim->turn_at = meeting_point(sim);
+    sim->epoch.turning = true;
+    sim->epoch.turn_at = meeting_point(sim);
 }
 
 /* A protocol that needs all ends its epoch in the middle of an iteration. */
 void shoali_sim_lost(shoal_sim *sim)
 {
-    if (survives(sim) || !sim->faults.reform)
+    if (survives(sim) || !sim->asked.faults.reform)
         return;
-    sim->turning = true;
-    sim->turn_at = 0;
+    sim->epoch.turning = true;
+    sim->epoch.turn_at = 0;
 }
 
 uint64_t shoali_sim_limit(const shoal_sim *sim)
 {
-    return sim->turning && sim->turn_at < sim->iterations ? sim->turn_at : sim->iterations;
+    return sim->epoch.turning && sim->epoch.turn_at < sim->iterations ? sim->epoch.turn_at
+                                                                      : sim->iterations;
 }
 
 bool shoali_sim_rests(shoal_sim *sim, uint32_t endpoint, shoal_status status)
 {
     shoali_sim_node *node = &sim->nodes[endpoint];
-    bool broken = status == SHOAL_EPEER && sim->faults.reform && !survives(sim);
+    bool broken = status == SHOAL_EPEER && sim->asked.faults.reform && !survives(sim);
     bool updated = node->phase == SHOALI_SIM_UPDATING || node->phase == SHOALI_SIM_IN_AFTER;
-    node->rests = sim->turning && !node->leaves && (status == SHOAL_OK || broken);
+    node->rests = sim->epoch.turning && !node->leaves && (status == SHOAL_OK || broken);
     if (node->rests && broken && updated)
         node->done = node->iteration + 1;
     return node->rests;
@@ -149,11 +150,11 @@ static void take_state(shoal_sim *sim, uint32_t endpoint, uint32_t sponsor)
 /* One after the other over the sponsor's link, each as fast as its own lets it. */
 static uint64_t moving_ns(const shoal_sim *sim, uint32_t sponsor)
 {
-    double bytes = (double)sim->count * sizeof(float) * sim->inflate, ns = 0;
-    double up = shoali_sim_link_rate(sim, 2 * sim->hosts[sponsor]);
+    double bytes = (double)sim->count * sizeof(float) * sim->report.inflate, ns = 0;
+    double up = shoali_sim_link_rate(sim, 2 * sim->world.hosts[sponsor]);
     for (uint32_t i = 0; i < sim->workers; i++) {
-        double down = shoali_sim_link_rate(sim, 2 * sim->hosts[i] + 1);
-        if (wants_state(sim, i, sponsor) && sim->hosts[i] != sim->hosts[sponsor])
+        double down = shoali_sim_link_rate(sim, 2 * sim->world.hosts[i] + 1);
+        if (wants_state(sim, i, sponsor) && sim->world.hosts[i] != sim->world.hosts[sponsor])
             ns += bytes / (up < down ? up : down);
     }
     return (uint64_t)ns;
@@ -177,7 +178,7 @@ static void conclude(shoal_sim *sim, uint32_t sponsor)
 bool shoali_sim_turn(shoal_sim *sim)
 {
     uint32_t sponsor = furthest(sim);
-    if (!sim->turning || sim->ended < sim->size || sponsor == sim->workers)
+    if (!sim->epoch.turning || sim->epoch.ended < sim->size || sponsor == sim->workers)
         return false;
     if (sim->nodes[sponsor].done >= sim->iterations) {
         conclude(sim, sponsor);
@@ -188,7 +189,7 @@ bool shoali_sim_turn(shoal_sim *sim)
             continue;
         sim->nodes[i].phase = SHOALI_SIM_RESTING;
         sim->nodes[i].end = SHOAL_SIM_RUNNING;
-        sim->ended--;
+        sim->epoch.ended--;
     }
     shoali_sim_at(sim, sim->now_ns + ROUNDS * sim->latency_ns + moving_ns(sim, sponsor),
                   SHOALI_SIM_EPOCH, sponsor, 0, 0);
@@ -220,18 +221,18 @@ static void drop_events(shoal_sim *sim)
 /* Who is there, for a protocol that needs all of its world. */
 static shoal_status list_live(shoal_sim *sim, uint32_t *workers_out)
 {
-    if (sim->live_ids == NULL)
-        sim->live_ids = shoali_alloc_array(sim->size, sizeof *sim->live_ids);
-    if (sim->live_hosts == NULL)
-        sim->live_hosts = shoali_alloc_array(sim->size, sizeof *sim->live_hosts);
-    if (sim->live_ids == NULL || sim->live_hosts == NULL)
+    if (sim->epoch.live_ids == NULL)
+        sim->epoch.live_ids = shoali_alloc_array(sim->size, sizeof *sim->epoch.live_ids);
+    if (sim->epoch.live_hosts == NULL)
+        sim->epoch.live_hosts = shoali_alloc_array(sim->size, sizeof *sim->epoch.live_hosts);
+    if (sim->epoch.live_ids == NULL || sim->epoch.live_hosts == NULL)
         return SHOAL_ENOMEM;
     *workers_out = 0;
     for (uint32_t i = 0; i < sim->workers; i++) {
         if (!sim->nodes[i].rests)
             continue;
-        sim->live_ids[*workers_out] = i;
-        sim->live_hosts[(*workers_out)++] = sim->hosts[i];
+        sim->epoch.live_ids[*workers_out] = i;
+        sim->epoch.live_hosts[(*workers_out)++] = sim->world.hosts[i];
     }
     return SHOAL_OK;
 }
@@ -243,14 +244,14 @@ static shoal_status renew(shoal_sim *sim, uint32_t endpoint, uint64_t iteration)
     shoali_tensors *t = &node->tensors;
     const shoali_sync_row *row = sim->protocol.row;
     uint32_t live = 0;
-    node->world.epoch = sim->results.epochs;
+    node->world.epoch = sim->report.results.epochs;
     node->world.iteration = node->iteration = node->done = iteration;
     node->world.seed = shoali_mix(sim->seed, node->world.epoch);
     if (!survives(sim)) {
         SHOALI_TRY(list_live(sim, &live));
         node->world.workers = live;
-        node->world.endpoints = sim->live_ids;
-        node->world.hosts = sim->live_hosts;
+        node->world.endpoints = sim->epoch.live_ids;
+        node->world.hosts = sim->epoch.live_hosts;
     }
     shoali_free(node->state);
     node->state = shoali_alloc(row->state_size(&node->world));
@@ -280,12 +281,12 @@ static uint64_t settle(shoal_sim *sim)
             take_state(sim, i, sponsor);
             sim->nodes[i].rests = true;
         }
-    sim->ended = sim->gone = 0;
+    sim->epoch.ended = sim->epoch.gone = 0;
     for (uint32_t i = 0; i < sim->size; i++) {
         shoali_sim_node *node = &sim->nodes[i];
         node->gone = !node->rests;
-        sim->gone += node->gone;
-        sim->ended += node->gone;
+        sim->epoch.gone += node->gone;
+        sim->epoch.ended += node->gone;
         node->back = node->leaves = false;
         if (node->rests)
             node->end = SHOAL_SIM_RUNNING;
@@ -300,14 +301,14 @@ void shoali_sim_begin_epoch(shoal_sim *sim)
     uint64_t iteration = settle(sim);
     drop_events(sim);
     shoali_sim_ops_clear(sim);
-    sim->turning = false;
-    sim->results.epochs++;
+    sim->epoch.turning = false;
+    sim->report.results.epochs++;
     sim->progress_ns = sim->now_ns;
     for (uint32_t i = 0; i < sim->size; i++)
         if (sim->nodes[i].rests)
             shoali_sim_break(sim, renew(sim, i, iteration));
-    if (sim->keeper.members != NULL)
-        sim->keeper.members(sim->keeper.ctx);
+    if (sim->told.keeper.members != NULL)
+        sim->told.keeper.members(sim->told.keeper.ctx);
     for (uint32_t i = 0; i < sim->size; i++) {
         if (!sim->nodes[i].rests)
             continue;

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 enum { INLINE_BYTES = 8 };
 static const char member_ended[] = "a member has ended its job";
@@ -46,18 +46,18 @@ static void end_node(shoal_sim *sim, uint32_t endpoint, shoal_sim_end how)
     node->phase = SHOALI_SIM_ENDED;
     node->end = how;
     shoali_actions_clear(&node->actions);
-    sim->ended++;
+    sim->epoch.ended++;
     if (endpoint < sim->workers)
-        sim->results.duration_ns = sim->now_ns;
+        sim->report.results.duration_ns = sim->now_ns;
 }
 
 static void leave(shoal_sim *sim, uint32_t endpoint, const char *why)
 {
     const bool early = sim->nodes[endpoint].end != SHOAL_SIM_DONE;
     sim->nodes[endpoint].gone = true;
-    sim->gone++;
-    if (sim->keeper.lost != NULL && early && !sim->nodes[endpoint].rests)
-        sim->keeper.lost(sim->keeper.ctx, endpoint, why);
+    sim->epoch.gone++;
+    if (sim->told.keeper.lost != NULL && early && !sim->nodes[endpoint].rests)
+        sim->told.keeper.lost(sim->told.keeper.ctx, endpoint, why);
     shoali_sim_ops_fail(sim, endpoint, why);
     if (sim->nodes[endpoint].back)
         shoali_sim_rejoin(sim, endpoint);
@@ -93,7 +93,7 @@ static void fail_node(shoal_sim *sim, uint32_t endpoint, shoal_status status, co
 static uint64_t ready_ns(const shoal_sim *sim, const shoali_sim_node *node, uint32_t tensor)
 {
     double done = (double)(sim->count - sim->tensors[tensor].offset) / (double)sim->count;
-    double part = 1 - sim->compute.backward * (1 - done);
+    double part = 1 - sim->asked.compute.backward * (1 - done);
     return node->began_ns + (uint64_t)((double)node->compute_ns * part);
 }
 
@@ -118,8 +118,8 @@ static void record_gap(shoal_sim *sim)
         most = node->iteration > most ? node->iteration : most;
         least = node->iteration < least ? node->iteration : least;
     }
-    if (least != UINT64_MAX && most - least > sim->results.gap_max)
-        sim->results.gap_max = most - least;
+    if (least != UINT64_MAX && most - least > sim->report.results.gap_max)
+        sim->report.results.gap_max = most - least;
 }
 
 static void update(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
@@ -128,11 +128,11 @@ static void update(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdi
     node->phase = SHOALI_SIM_UPDATING;
     node->updated_ns = sim->now_ns;
     node->skipped = verdict->skipped > 0;
-    sim->results.skipped += verdict->skipped;
+    sim->report.results.skipped += verdict->skipped;
     if (verdict->apply)
         shoali_sim_optimise(sim, endpoint, node->iteration, 0, sim->count, node->tensors.grads,
                             verdict->grad_scale, node->tensors.params);
-    uint64_t update_ns = (uint64_t)(sim->compute.update_ms * 1e6);
+    uint64_t update_ns = (uint64_t)(sim->asked.compute.update_ms * 1e6);
     node->gradients++;
     node->total_compute_ns += node->compute_ns + update_ns;
     shoali_sim_at(sim, sim->now_ns + update_ns, SHOALI_SIM_AFTER, endpoint, 0, 0);
@@ -149,8 +149,8 @@ static void tell_iteration(const shoal_sim *sim, uint32_t endpoint, const shoal_
                                      .next = verdict->stop ? node->iteration + 1
                                                            : verdict->iteration,
                                      .skipped = node->skipped};
-    if (sim->keeper.iteration != NULL && endpoint < sim->workers)
-        sim->keeper.iteration(sim->keeper.ctx, endpoint, &it);
+    if (sim->told.keeper.iteration != NULL && endpoint < sim->workers)
+        sim->told.keeper.iteration(sim->told.keeper.ctx, endpoint, &it);
 }
 
 static void next_iteration(shoal_sim *sim, uint32_t endpoint, const shoal_verdict *verdict)
@@ -237,8 +237,8 @@ static void send(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
     }
     if (to != SHOALI_EVERYBODY && to >= sim->size)
         return;
-    if (sim->on_send != NULL)
-        sim->on_send(sim->on_event_ctx, endpoint, to);
+    if (sim->test.on_send != NULL)
+        sim->test.on_send(sim->test.ctx, endpoint, to);
     if (shoali_sim_wire_plain(sim)) {
         send_one(sim, endpoint, to, sim->now_ns + sim->latency_ns, action);
         return;
@@ -344,7 +344,7 @@ static void log_event(shoal_sim *sim, uint32_t endpoint, const shoali_event *eve
         words[3] = shoali_hash(event->message.bytes, event->message.len_bytes, 0);
     }
     for (int i = 0; i < 4; i++)
-        sim->results.log_hash = shoali_mix(sim->results.log_hash, words[i]);
+        sim->report.results.log_hash = shoali_mix(sim->report.results.log_hash, words[i]);
 }
 
 /* Feed a machine, then carry out everything it asks for. */
@@ -354,18 +354,18 @@ static void feed(shoal_sim *sim, uint32_t endpoint, shoali_event *event)
     const shoali_action *action;
     if (node->phase >= SHOALI_SIM_RESTING || sim->status != SHOAL_OK)
         return;
-    if (sim->results.events == sim->inject_at) {
-        sim->inject_at = UINT64_MAX;
-        fault(sim, sim->inject_endpoint, sim->inject_fault);
+    if (sim->report.results.events == sim->test.inject_at) {
+        sim->test.inject_at = UINT64_MAX;
+        fault(sim, sim->test.inject_endpoint, sim->test.inject_fault);
         if (node->phase == SHOALI_SIM_ENDED)
             return;
     }
     event->now_us = sim->now_ns / 1000;
-    sim->results.events++;
+    sim->report.results.events++;
     log_event(sim, endpoint, event);
     shoali_sim_report_event(sim, endpoint, event);
-    if (sim->on_event != NULL)
-        sim->on_event(sim->on_event_ctx, sim, endpoint, event);
+    if (sim->test.on_event != NULL)
+        sim->test.on_event(sim->test.ctx, sim, endpoint, event);
     shoali_sim_break(sim, sim->protocol.row->on_event(node->state, event, &node->actions));
     if (node->actions.status != SHOAL_OK)
         shoali_sim_break(sim, node->actions.status);
@@ -417,14 +417,14 @@ static void on_message(shoal_sim *sim, const shoali_sim_event *event)
     uint8_t *own = len > INLINE_BYTES ? (uint8_t *)(uintptr_t)event->a : NULL;
     shoali_event message = {.kind = SHOALI_EV_MESSAGE,
                             .message = {from, own != NULL ? own : (const uint8_t *)&event->a, len}};
-    sim->cause = from;
-    sim->cause_ns = sim->now_ns;
+    sim->report.cause = from;
+    sim->report.cause_ns = sim->now_ns;
     if (event->endpoint != SHOALI_EVERYBODY && event->endpoint < sim->size)
         feed(sim, event->endpoint, &message);
     for (uint32_t i = 0; event->endpoint == SHOALI_EVERYBODY && i < sim->size; i++)
         if (i != from)
             feed(sim, i, &message);
-    sim->cause = SHOALI_SIM_NO_CAUSE;
+    sim->report.cause = SHOALI_SIM_NO_CAUSE;
     shoali_free(own);
 }
 
@@ -469,7 +469,7 @@ static void fault(shoal_sim *sim, uint32_t endpoint, uint32_t what)
         shoali_sim_at(sim, sim->now_ns, SHOALI_SIM_STOP, endpoint, 0, 0);
         return;
     }
-    uint64_t silence_ns = sim->now_ns + (uint64_t)(sim->faults.detect_ms * 1e6);
+    uint64_t silence_ns = sim->now_ns + (uint64_t)(sim->asked.faults.detect_ms * 1e6);
     uint64_t word_ns = shoali_sim_last_word_ns(sim, endpoint);
     end_node(sim, endpoint, SHOAL_SIM_DEAD);
     shoali_sim_ops_hang(sim, endpoint);
@@ -507,7 +507,7 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
     case SHOALI_SIM_FINISH:
         if (sim->nodes[endpoint].phase != SHOALI_SIM_FINISHING)
             break;
-        if (!sim->turning)
+        if (!sim->epoch.turning)
             shoali_sim_test_worker(sim, endpoint);
         feed(sim, endpoint, &(shoali_event){.kind = SHOALI_EV_FINISH});
         break;
@@ -586,10 +586,10 @@ void shoali_sim_tell_lost(shoal_sim *sim, uint32_t endpoint, uint32_t lost)
 shoal_status shoali_sim_start(shoal_sim *sim)
 {
     shoali_sim_report_step(sim, true);
-    plan_faults(sim, &sim->faults.die, SHOALI_SIM_DIE);
-    plan_faults(sim, &sim->faults.stop, SHOALI_SIM_FREEZE);
-    plan_faults(sim, &sim->faults.leave, SHOALI_SIM_LEAVE);
-    plan_faults(sim, &sim->faults.rejoin, SHOALI_SIM_REJOIN);
+    plan_faults(sim, &sim->asked.faults.die, SHOALI_SIM_DIE);
+    plan_faults(sim, &sim->asked.faults.stop, SHOALI_SIM_FREEZE);
+    plan_faults(sim, &sim->asked.faults.leave, SHOALI_SIM_LEAVE);
+    plan_faults(sim, &sim->asked.faults.rejoin, SHOALI_SIM_REJOIN);
     shoali_sim_plan_cuts(sim);
     shoali_sim_rates_plan(sim);
     for (uint32_t i = 0; i < sim->size && sim->status == SHOAL_OK; i++)

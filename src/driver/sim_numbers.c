@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 #include "sync/finale.h"
 
 static const double LIE_NOISE = 5;
@@ -75,9 +75,9 @@ void shoali_sim_transforms_fini(shoali_sim_node *node)
 static void spoil(const shoal_sim *sim, uint32_t endpoint)
 {
     const shoali_sim_node *node = &sim->nodes[endpoint];
-    for (uint32_t i = 0; i < sim->faults.nan.count; i++)
-        if (sim->faults.nan.items[i].index == endpoint &&
-            sim->faults.nan.items[i].value == (double)node->iteration)
+    for (uint32_t i = 0; i < sim->asked.faults.nan.count; i++)
+        if (sim->asked.faults.nan.items[i].index == endpoint &&
+            sim->asked.faults.nan.items[i].value == (double)node->iteration)
             memset(node->tensors.grads, 0xff, sizeof *node->tensors.grads);
 }
 
@@ -93,7 +93,7 @@ static bool gives(const shoali_sync_op *op, uint32_t endpoint)
 void shoali_sim_lie(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op)
 {
     const shoali_sim_node *node = &sim->nodes[endpoint];
-    const int kind = (int)shoali_sim_lookup(&sim->faults.lie, endpoint, 0);
+    const int kind = (int)shoali_sim_lookup(&sim->asked.faults.lie, endpoint, 0);
     float *x = sim->numbers && kind > 0 && gives(op, endpoint)
                    ? shoali_tensor_memory(&node->tensors, op->tensor, op->offset, op->count)
                    : NULL;
@@ -194,7 +194,7 @@ static shoal_status test_the_rest(shoal_sim *sim)
 
 shoal_status shoali_sim_test(shoal_sim *sim)
 {
-    shoal_sim_results *r = &sim->results;
+    shoal_sim_results *r = &sim->report.results;
     if (!sim->numbers)
         return SHOAL_OK;
     SHOALI_TRY(test_the_rest(sim));
@@ -206,8 +206,8 @@ shoal_status shoali_sim_test(shoal_sim *sim)
         r->excess = shoali_problem_excess(sim->problem, mean);
     else
         status = sim->task.test(sim->task.ctx, mean, r);
-    for (uint32_t i = sim->curve_count; i > 0 && isnan(r->train_loss); i--)
-        r->train_loss = sim->problem == NULL ? sim->curve[i - 1].loss : (double)NAN;
+    for (uint32_t i = sim->report.curve_count; i > 0 && isnan(r->train_loss); i--)
+        r->train_loss = sim->problem == NULL ? sim->report.curve[i - 1].loss : (double)NAN;
     shoali_free(mean);
     return status;
 }

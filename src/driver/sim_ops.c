@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "driver/driver.h"
-#include "driver/sim.h"
 #include "driver/sim_flow.h"
+#include "driver/sim_parts.h"
 
 #define NONE UINT32_MAX
 
@@ -61,7 +61,7 @@ static uint32_t open_op(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op 
         shoali_sim_break(sim, SHOAL_ENOMEM);
         return NONE;
     }
-    shoali_sim_op *place = &sim->ops[index];
+    shoali_sim_op *place = &sim->ops.places[index];
     place->state = SHOALI_SIM_OP_GATHERING;
     place->op = *op;
     place->op.members = NULL;
@@ -84,7 +84,7 @@ static uint32_t open_op(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op 
 
 static void tell(shoal_sim *sim, uint32_t index, uint32_t member)
 {
-    shoali_sim_op *op = &sim->ops[index];
+    shoali_sim_op *op = &sim->ops.places[index];
     uint64_t id = op->op.id;
     uint32_t endpoint = op->members[member];
     op->phase[member] = SHOALI_MEMBER_TOLD;
@@ -93,43 +93,43 @@ static void tell(shoal_sim *sim, uint32_t index, uint32_t member)
         sim->nodes[endpoint].sent_bytes += op->volume->sent[member];
         sim->nodes[endpoint].received_bytes += op->volume->received[member];
         sim->nodes[endpoint].dense_bytes += op->volume->dense[member];
-        if (sim->keeper.operation != NULL)
-            sim->keeper.operation(sim->keeper.ctx, op, member);
+        if (sim->told.keeper.operation != NULL)
+            sim->told.keeper.operation(sim->told.keeper.ctx, op, member);
     }
     shoali_sim_op_done(sim, endpoint, id, op->status, op->status == SHOAL_OK ? NULL : op->text);
 }
 
 void shoali_sim_op_tell(shoal_sim *sim, uint32_t endpoint, uint32_t index, uint32_t generation)
 {
-    if (sim->ops[index].generation != generation)
+    if (sim->ops.places[index].generation != generation)
         return;
-    uint32_t member = member_of(&sim->ops[index], endpoint);
-    if (sim->ops[index].phase[member] == SHOALI_MEMBER_ENTERED)
+    uint32_t member = member_of(&sim->ops.places[index], endpoint);
+    if (sim->ops.places[index].phase[member] == SHOALI_MEMBER_ENTERED)
         tell(sim, index, member);
 }
 
 /* All bytes are through: everybody is told in order of membership. */
 void shoali_sim_op_moved(shoal_sim *sim, uint32_t index)
 {
-    uint32_t size = sim->ops[index].size;
-    uint64_t apart = sim->ops[index].iteration_max - sim->ops[index].iteration_min;
-    sim->results.operations++;
-    if (apart > sim->results.staleness_max)
-        sim->results.staleness_max = apart;
-    shoali_sim_report_op(sim, &sim->ops[index]);
-    sim->cause = sim->ops[index].last;
-    sim->cause_ns = sim->ops[index].began_ns;
+    uint32_t size = sim->ops.places[index].size;
+    uint64_t apart = sim->ops.places[index].iteration_max - sim->ops.places[index].iteration_min;
+    sim->report.results.operations++;
+    if (apart > sim->report.results.staleness_max)
+        sim->report.results.staleness_max = apart;
+    shoali_sim_report_op(sim, &sim->ops.places[index]);
+    sim->report.cause = sim->ops.places[index].last;
+    sim->report.cause_ns = sim->ops.places[index].began_ns;
     for (uint32_t member = 0; member < size; member++)
-        tell(sim, index, member); /* may open operations, and so move sim->ops */
-    sim->cause = SHOALI_SIM_NO_CAUSE;
-    shoali_sim_volume_drop(sim->ops[index].volume);
-    sim->ops[index].volume = NULL;
+        tell(sim, index, member); /* may open operations, and so move sim->ops.places */
+    sim->report.cause = SHOALI_SIM_NO_CAUSE;
+    shoali_sim_volume_drop(sim->ops.places[index].volume);
+    sim->ops.places[index].volume = NULL;
     shoali_sim_place_drop(sim, index);
 }
 
 static void fail(shoal_sim *sim, uint32_t index, shoal_status status, const char *why)
 {
-    shoali_sim_op *op = &sim->ops[index];
+    shoali_sim_op *op = &sim->ops.places[index];
     if (op->state == SHOALI_SIM_OP_FAILED)
         return;
     if (op->state == SHOALI_SIM_OP_MOVING)
@@ -155,8 +155,8 @@ void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id)
 
 void shoali_sim_ops_abandon(shoal_sim *sim, uint32_t endpoint, const char *why)
 {
-    for (uint32_t i = 0; i < sim->op_count; i++) {
-        shoali_sim_op *op = &sim->ops[i];
+    for (uint32_t i = 0; i < sim->ops.count; i++) {
+        shoali_sim_op *op = &sim->ops.places[i];
         uint32_t member = op->state == SHOALI_SIM_OP_FREE ? NONE : member_of(op, endpoint);
         if (member != NONE && op->phase[member] == SHOALI_MEMBER_ENTERED)
             fail(sim, i, SHOAL_ECANCELLED, why);
@@ -165,8 +165,8 @@ void shoali_sim_ops_abandon(shoal_sim *sim, uint32_t endpoint, const char *why)
 
 void shoali_sim_ops_hang(shoal_sim *sim, uint32_t endpoint)
 {
-    for (uint32_t i = 0; i < sim->op_count; i++) {
-        shoali_sim_op *op = &sim->ops[i];
+    for (uint32_t i = 0; i < sim->ops.count; i++) {
+        shoali_sim_op *op = &sim->ops.places[i];
         bool open = op->state == SHOALI_SIM_OP_GATHERING || op->state == SHOALI_SIM_OP_LATENCY ||
                     op->state == SHOALI_SIM_OP_MOVING;
         if (!open || member_of(op, endpoint) == NONE)
@@ -180,8 +180,8 @@ void shoali_sim_ops_hang(shoal_sim *sim, uint32_t endpoint)
 /* What has all its members moves on without the one that left; what hung, or lacks it, fails. */
 void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why)
 {
-    for (uint32_t i = 0; i < sim->op_count; i++) {
-        shoali_sim_op *op = &sim->ops[i];
+    for (uint32_t i = 0; i < sim->ops.count; i++) {
+        shoali_sim_op *op = &sim->ops.places[i];
         uint32_t member = op->state == SHOALI_SIM_OP_FREE ? NONE : member_of(op, endpoint);
         if (member == NONE)
             continue;
@@ -192,8 +192,8 @@ void shoali_sim_ops_fail(shoal_sim *sim, uint32_t endpoint, const char *why)
 
 void shoali_sim_ops_clear(shoal_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->op_count; i++) {
-        shoali_sim_op *op = &sim->ops[i];
+    for (uint32_t i = 0; i < sim->ops.count; i++) {
+        shoali_sim_op *op = &sim->ops.places[i];
         if (op->state == SHOALI_SIM_OP_FREE)
             continue;
         if (op->state == SHOALI_SIM_OP_MOVING)
@@ -243,7 +243,7 @@ static void *transform(void *ctx, uint32_t member, size_t bytes)
                                       n->op->op.count, bytes);
 }
 
-/* sim->residuals[member] as flows want them: one pointer a tensor. NULL: no error feedback. */
+/* sim->room.residuals[member] as flows want them: one pointer a tensor. NULL: no error feedback. */
 static float *const *const *residuals(numbers *n, uint32_t tensor_count)
 {
     shoal_sim *sim = n->sim;
@@ -251,13 +251,13 @@ static float *const *const *residuals(numbers *n, uint32_t tensor_count)
     if (!sim->codec->error_feedback || !coded)
         return NULL;
     for (uint32_t m = 0; m < n->op->size; m++) {
-        float **of = sim->residual_of + (size_t)m * sim->tensor_count;
+        float **of = sim->room.residual_of + (size_t)m * sim->tensor_count;
         for (uint32_t t = 0; t < tensor_count; t++)
             of[t] = sim->nodes[n->op->members[m]].residual +
                     sim->tensors[n->first_tensor + t].offset;
-        sim->residuals[m] = of;
+        sim->room.residuals[m] = of;
     }
-    return sim->residuals;
+    return sim->room.residuals;
 }
 
 /* Sum the members' buffers as the engine does; a NaN becomes the status that all will be told. */
@@ -266,7 +266,7 @@ static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *me
     numbers n = {.sim = sim, .op = op, .measured = measured};
     shoali_not_finite origin;
     uint32_t tensor_count = shoali_table_cut(sim->tensors, sim->tensor_count, op->op.offset,
-                                             op->op.count, sim->op_tensors, &n.first_tensor);
+                                             op->op.count, sim->room.tensors, &n.first_tensor);
     bool broadcast = op->op.kind == SHOALI_SYNC_BROADCAST;
     shoali_sim_flow flow = {.bufs = op->bufs,
                             .residuals = residuals(&n, tensor_count),
@@ -282,7 +282,7 @@ static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *me
                                    .root = op->op.root,
                                    .endpoints = op->members,
                                    .count = op->op.count,
-                                   .tensors = sim->op_tensors,
+                                   .tensors = sim->room.tensors,
                                    .tensor_count = tensor_count,
                                    .push = op->op.push_coded ? sim->codec : sim->identity,
                                    .pull = op->op.pull_coded ? sim->codec : sim->identity,
@@ -291,7 +291,7 @@ static shoal_status compute(shoal_sim *sim, shoali_sim_op *op, shoali_volume *me
                                    .check_finite = !broadcast || op->op.checked,
                                    .chunk_elems = sim->chunk_elems,
                                    .seed = sim->seed,
-                                   .scratch = sim->scratch};
+                                   .scratch = sim->kept.scratch};
     SHOALI_TRY(shoali_sim_flow_run(&flow, &op->status, &origin));
     if (op->status == SHOAL_ENOTFINITE)
         snprintf(
@@ -329,7 +329,7 @@ static uint64_t delay_ns(const shoal_sim *sim, const shoali_sim_op *op)
 /* All members are there. */
 static void begin(shoal_sim *sim, uint32_t index)
 {
-    shoali_sim_op *op = &sim->ops[index];
+    shoali_sim_op *op = &sim->ops.places[index];
     bool measure = sim->numbers && !exact_rate(sim, &op->op);
     op->volume = measure ? shoali_sim_volume_measured(sim, op) : shoali_sim_volume(sim, op);
     if (op->volume == NULL)
@@ -348,7 +348,7 @@ static void begin(shoal_sim *sim, uint32_t index)
 
 static void recut(shoal_sim *sim, uint32_t index)
 {
-    shoali_sim_op *op = &sim->ops[index];
+    shoali_sim_op *op = &sim->ops.places[index];
     bool cut = shoali_sim_op_cut(sim, op);
     if (cut != op->paused)
         shoali_sim_break(sim, shoali_links_pause(sim->net, sim->now_ns, index, cut));
@@ -357,14 +357,14 @@ static void recut(shoal_sim *sim, uint32_t index)
 
 void shoali_sim_ops_recut(shoal_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->op_count; i++)
-        if (sim->ops[i].state == SHOALI_SIM_OP_MOVING)
+    for (uint32_t i = 0; i < sim->ops.count; i++)
+        if (sim->ops.places[i].state == SHOALI_SIM_OP_MOVING)
             recut(sim, i);
 }
 
 void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation)
 {
-    shoali_sim_op *op = &sim->ops[index];
+    shoali_sim_op *op = &sim->ops.places[index];
     if (op->state != SHOALI_SIM_OP_LATENCY || op->generation != generation)
         return;
     op->state = SHOALI_SIM_OP_MOVING;
@@ -373,7 +373,7 @@ void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation)
                                              op->volume->load_count, index);
     if (status != SHOAL_OK)
         shoali_sim_break(sim, status);
-    else if (sim->cut_count > 0)
+    else if (sim->wire.cut_count > 0)
         recut(sim, index);
 }
 
@@ -387,7 +387,7 @@ static bool same(const shoali_sim_op *have, const shoali_sync_op *op, uint32_t s
 /* A member that everybody knows to be gone, and that has not entered; NONE: none. */
 static uint32_t missing(const shoal_sim *sim, const shoali_sim_op *op)
 {
-    for (uint32_t i = 0; sim->gone > 0 && i < op->size; i++)
+    for (uint32_t i = 0; sim->epoch.gone > 0 && i < op->size; i++)
         if (sim->nodes[op->members[i]].gone && op->phase[i] == SHOALI_MEMBER_ABSENT)
             return op->members[i];
     return NONE;
@@ -395,7 +395,7 @@ static uint32_t missing(const shoal_sim *sim, const shoali_sim_op *op)
 
 static bool silent_member(const shoal_sim *sim, const shoali_sim_op *op)
 {
-    for (uint32_t i = 0; sim->ended > 0 && i < op->size; i++)
+    for (uint32_t i = 0; sim->epoch.ended > 0 && i < op->size; i++)
         if (sim->nodes[op->members[i]].end == SHOAL_SIM_DEAD && !sim->nodes[op->members[i]].gone)
             return true;
     return false;
@@ -440,7 +440,7 @@ void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op
         index = open_op(sim, endpoint, op);
     if (index == NONE)
         return;
-    shoali_sim_op *into = &sim->ops[index];
+    shoali_sim_op *into = &sim->ops.places[index];
     const shoali_world *world = &sim->nodes[endpoint].world;
     uint32_t size = op->members != NULL ? op->member_count : world->workers + world->servers;
     bool differs = !same(into, op, size);

@@ -7,36 +7,37 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/read_file.h"
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 enum { LINE_BYTES = 256, LINES_MAX = 1 << 20 };
 
 static shoal_status take_line(shoal_sim *sim, char *line, uint32_t number)
 {
-    const char *path = sim->network.trace;
+    const char *path = sim->asked.network.trace;
     shoali_sim_rate rate;
     line[strcspn(line, "#")] = '\0';
     if (line[strspn(line, " \t\r\n")] == '\0')
         return SHOAL_OK;
-    if (shoali_sim_read_rate_line(line, &rate) != SHOAL_OK || 2 * rate.host >= sim->pair_links)
+    if (shoali_sim_read_rate_line(line, &rate) != SHOAL_OK ||
+        2 * rate.host >= sim->world.pair_links)
         return shoali_fail(SHOAL_ECORRUPT,
                            "%s:%u: expected SECONDS HOST UP [DOWN], such as 12.5 0 10mbit 50mbit, "
                            "with a host below %u",
-                           path, number, sim->pair_links / 2);
-    if (sim->rate_count > 0 && sim->rates[sim->rate_count - 1].at_ns > rate.at_ns)
+                           path, number, sim->world.pair_links / 2);
+    if (sim->rate.count > 0 && sim->rate.lines[sim->rate.count - 1].at_ns > rate.at_ns)
         return shoali_fail(SHOAL_ECORRUPT, "%s:%u: time goes backwards", path, number);
-    if (sim->rate_count == sim->rate_room) {
-        uint32_t room = sim->rate_room > 0 ? 2 * sim->rate_room : 64;
+    if (sim->rate.count == sim->rate.room) {
+        uint32_t room = sim->rate.room > 0 ? 2 * sim->rate.room : 64;
         shoali_sim_rate *grown = NULL;
         if (room <= LINES_MAX)
-            grown = shoali_realloc(sim->rates, sim->rate_room * sizeof *grown,
+            grown = shoali_realloc(sim->rate.lines, sim->rate.room * sizeof *grown,
                                    room * sizeof *grown);
         if (grown == NULL)
             return shoali_fail(SHOAL_ENOMEM, "%s: more than %d lines", path, LINES_MAX);
-        sim->rates = grown;
-        sim->rate_room = room;
+        sim->rate.lines = grown;
+        sim->rate.room = room;
     }
-    sim->rates[sim->rate_count++] = rate;
+    sim->rate.lines[sim->rate.count++] = rate;
     return SHOAL_OK;
 }
 
@@ -45,12 +46,12 @@ shoal_status shoali_sim_rates_read(shoal_sim *sim)
     char line[LINE_BYTES];
     shoal_status status = SHOAL_OK;
     FILE *file;
-    if (sim->network.trace[0] == '\0')
+    if (sim->asked.network.trace[0] == '\0')
         return SHOAL_OK;
-    sim->rate_now = shoali_alloc_array(sim->pair_links, sizeof *sim->rate_now);
-    if (sim->rate_now == NULL)
+    sim->rate.now = shoali_alloc_array(sim->world.pair_links, sizeof *sim->rate.now);
+    if (sim->rate.now == NULL)
         return SHOAL_ENOMEM;
-    SHOALI_TRY(shoali_open_file(sim->network.trace, &file));
+    SHOALI_TRY(shoali_open_file(sim->asked.network.trace, &file));
     for (uint32_t number = 1; status == SHOAL_OK && fgets(line, sizeof line, file) != NULL;
          number++)
         status = take_line(sim, line, number);
@@ -60,15 +61,15 @@ shoal_status shoali_sim_rates_read(shoal_sim *sim)
 
 void shoali_sim_rates_plan(shoal_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->rate_count; i++)
-        shoali_sim_at(sim, sim->rates[i].at_ns, SHOALI_SIM_RATE, 0, i, 0);
+    for (uint32_t i = 0; i < sim->rate.count; i++)
+        shoali_sim_at(sim, sim->rate.lines[i].at_ns, SHOALI_SIM_RATE, 0, i, 0);
 }
 
 void shoali_sim_rates_change(shoal_sim *sim, uint32_t line)
 {
-    const shoali_sim_rate *rate = &sim->rates[line];
-    sim->rate_now[2 * rate->host] = rate->up_bits;
-    sim->rate_now[2 * rate->host + 1] = rate->down_bits;
+    const shoali_sim_rate *rate = &sim->rate.lines[line];
+    sim->rate.now[2 * rate->host] = rate->up_bits;
+    sim->rate.now[2 * rate->host + 1] = rate->down_bits;
     for (uint32_t link = 2 * rate->host; link <= 2 * rate->host + 1; link++)
         shoali_links_rate(sim->net, sim->now_ns, link, shoali_sim_link_rate(sim, link));
     shoali_sim_volumes_fini(sim); /* what a server waits for depends on rates */

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 static void free_volume(shoali_volume *volume)
 {
@@ -27,8 +27,8 @@ void shoali_sim_volume_drop(shoali_volume *volume)
 /* Of an operation among so many, loads at most. */
 static uint32_t links_at_most(const shoal_sim *sim, uint32_t size)
 {
-    const uint32_t more = sim->link_count - sim->pair_links;
-    return 2 * size + more < sim->link_count ? 2 * size + more : sim->link_count;
+    const uint32_t more = sim->world.link_count - sim->world.pair_links;
+    return 2 * size + more < sim->world.link_count ? 2 * size + more : sim->world.link_count;
 }
 
 static shoali_volume *make(shoal_sim *sim, uint32_t size)
@@ -68,7 +68,7 @@ static double raw_part(const shoal_sim *sim, const shoal_codec *codec, const sho
 
 /* ---------------------------------------------------------------- links */
 
-/* sim->link_place finds a volume's load of a link: index + 1, 0 for the others. It serves one
+/* sim->world.link_place finds a volume's load of a link: index + 1, 0 for the others. It serves one
  * volume at a time and is zero in between. */
 static void load_link(uint32_t *place, shoali_volume *volume, uint32_t link, uint64_t bytes)
 {
@@ -82,13 +82,13 @@ static void load_link(uint32_t *place, shoali_volume *volume, uint32_t link, uin
 static void places_begin(shoal_sim *sim, const shoali_volume *volume)
 {
     for (uint32_t i = 0; i < volume->load_count; i++)
-        sim->link_place[volume->loads[i].link] = i + 1;
+        sim->world.link_place[volume->loads[i].link] = i + 1;
 }
 
 static void places_end(shoal_sim *sim, const shoali_volume *volume)
 {
     for (uint32_t i = 0; i < volume->load_count; i++)
-        sim->link_place[volume->loads[i].link] = 0;
+        sim->world.link_place[volume->loads[i].link] = 0;
 }
 
 static void add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op, uint32_t from,
@@ -99,9 +99,9 @@ static void add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op, 
     volume->received[to] += bytes;
     if (!shoali_sim_links(sim, op->members[from], op->members[to], links))
         return;
-    load_link(sim->link_place, volume, links[0], bytes);
+    load_link(sim->world.link_place, volume, links[0], bytes);
     if (links[1] != links[0])
-        load_link(sim->link_place, volume, links[1], bytes);
+        load_link(sim->world.link_place, volume, links[1], bytes);
 }
 
 void shoali_sim_volume_add(shoal_sim *sim, shoali_volume *volume, const shoali_sim_op *op,
@@ -132,11 +132,11 @@ static shoal_op_kind kind_of(const shoali_sync_op *op)
 /* One member's list, valid until the next. */
 static shoal_status build(const counting *c, uint32_t me, shoal_schedule *schedule_out)
 {
-    shoali_arena_reset(c->sim->arena);
+    shoali_arena_reset(c->sim->kept.arena);
     const shoal_schedule_args args = {
         .size = c->op->size, .contributors = c->op->contributors, .me = me, .root = c->op->op.root};
-    return shoali_collective_build(c->op->collective, kind_of(&c->op->op), &args, c->sim->arena,
-                                   schedule_out);
+    return shoali_collective_build(c->op->collective, kind_of(&c->op->op), &args,
+                                   c->sim->kept.arena, schedule_out);
 }
 
 static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
@@ -149,10 +149,10 @@ static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
         elems += count;
     }
     double coded = shoal_codec_bytes_per_elem(c->codecs[step->leg], step->parts);
-    *dense_inout += (uint64_t)llround((double)elems * sizeof(float) * c->sim->inflate);
+    *dense_inout += (uint64_t)llround((double)elems * sizeof(float) * c->sim->report.inflate);
     double raw = shoali_schedule_inside(schedule, step) ? 1 : c->raw_part[step->leg];
     double each = raw * sizeof(float) + (1 - raw) * coded;
-    return (uint64_t)llround((double)elems * each * c->sim->inflate);
+    return (uint64_t)llround((double)elems * each * c->sim->report.inflate);
 }
 
 /* What one more message takes of its links in its round. */
@@ -163,7 +163,8 @@ static void count_round(counting *c, const shoal_step *step, uint32_t from, uint
     if (!shoali_sim_links(c->sim, c->op->members[from], c->op->members[to], links))
         return;
     for (int i = 0; i < (links[0] == links[1] ? 1 : 2); i++) {
-        const size_t at = (size_t)(step->round - 1) * c->most + c->sim->link_place[links[i]] - 1;
+        const size_t at = (size_t)(step->round - 1) * c->most + c->sim->world.link_place[links[i]] -
+                          1;
         c->round_ns[at] += (double)bytes / shoali_sim_link_rate(c->sim, links[i]);
     }
 }
@@ -217,8 +218,8 @@ static void count_idle(counting *c)
  * link_place serves as a mark of hosts. */
 static bool same_for_all(const counting *c, bool *apart_out)
 {
-    const uint32_t *members = c->op->members, *hosts = c->sim->hosts;
-    uint32_t *mark = c->sim->link_place, size = c->op->size, seen = 0;
+    const uint32_t *members = c->op->members, *hosts = c->sim->world.hosts;
+    uint32_t *mark = c->sim->world.link_place, size = c->op->size, seen = 0;
     for (uint32_t m = 0; m < size; m++) {
         seen += mark[2 * hosts[members[m]]] == 0;
         mark[2 * hosts[members[m]]] = 1;
@@ -240,13 +241,13 @@ static shoal_status count_uniform(counting *c, bool apart)
         if (schedule.steps[i].kind == SHOAL_SEND)
             bytes += step_bytes(c, &schedule, &schedule.steps[i], &dense);
     for (uint32_t m = 0; m < c->op->size; m++) {
-        uint32_t host = c->sim->hosts[c->op->members[m]];
+        uint32_t host = c->sim->world.hosts[c->op->members[m]];
         c->volume->sent[m] = c->volume->received[m] = bytes;
         c->volume->dense[m] = dense;
         if (!apart)
             continue;
-        load_link(c->sim->link_place, c->volume, 2 * host, bytes);
-        load_link(c->sim->link_place, c->volume, 2 * host + 1, bytes);
+        load_link(c->sim->world.link_place, c->volume, 2 * host, bytes);
+        load_link(c->sim->world.link_place, c->volume, 2 * host + 1, bytes);
     }
     return SHOAL_OK;
 }
@@ -256,7 +257,7 @@ static shoal_status count(counting *c)
     bool uniform = (c->op->collective->row->traits & SHOALI_COLL_UNIFORM) != 0, apart;
     if (c->op->size == 1)
         return SHOAL_OK;
-    if (uniform && c->sim->pair_links == c->sim->link_count && same_for_all(c, &apart))
+    if (uniform && c->sim->world.pair_links == c->sim->world.link_count && same_for_all(c, &apart))
         return count_uniform(c, apart);
     shoal_status status = SHOAL_OK;
     for (uint32_t me = 0; status == SHOAL_OK && me < c->op->size; me++)
@@ -299,7 +300,7 @@ static shoali_volume *counted(shoal_sim *sim, const shoali_sim_op *op)
 shoali_volume *shoali_sim_volume(shoal_sim *sim, const shoali_sim_op *op)
 {
     uint64_t key = key_of(op);
-    shoali_volume **kept = &sim->volumes[key % SHOALI_SIM_VOLUMES];
+    shoali_volume **kept = &sim->kept.volumes[key % SHOALI_SIM_VOLUMES];
     if (*kept != NULL && (*kept)->key == key) {
         (*kept)->users++;
         return *kept;
@@ -330,7 +331,7 @@ shoali_volume *shoali_sim_volume_measured(shoal_sim *sim, const shoali_sim_op *o
 void shoali_sim_volumes_fini(shoal_sim *sim)
 {
     for (uint32_t i = 0; i < SHOALI_SIM_VOLUMES; i++) {
-        shoali_sim_volume_drop(sim->volumes[i]);
-        sim->volumes[i] = NULL;
+        shoali_sim_volume_drop(sim->kept.volumes[i]);
+        sim->kept.volumes[i] = NULL;
     }
 }

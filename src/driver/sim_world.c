@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/read_file.h"
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 #include "model/cluster_ways.h"
 #include "model/model.h"
 
@@ -24,21 +24,21 @@ enum { LINE_BYTES = 256, TRACE_MAX = 1 << 20 };
 static shoal_status place_endpoints(shoal_sim *sim)
 {
     const shoali_cluster *cluster = sim->cluster;
-    sim->worker_hosts = cluster != NULL          ? cluster->host_count
-                        : sim->network.hosts > 0 ? sim->network.hosts
-                                                 : sim->workers;
+    sim->world.worker_hosts = cluster != NULL                ? cluster->host_count
+                              : sim->asked.network.hosts > 0 ? sim->asked.network.hosts
+                                                             : sim->workers;
     if (cluster != NULL && sim->workers > cluster->workers)
         return shoali_fail(SHOAL_EINVAL, "%u workers on a cluster of %u", sim->workers,
                            cluster->workers);
-    if (cluster == NULL && sim->worker_hosts > sim->workers)
-        return shoali_fail(SHOAL_EINVAL, "network=links:hosts=%u for %u workers", sim->worker_hosts,
-                           sim->workers);
+    if (cluster == NULL && sim->world.worker_hosts > sim->workers)
+        return shoali_fail(SHOAL_EINVAL, "network=links:hosts=%u for %u workers",
+                           sim->world.worker_hosts, sim->workers);
     for (uint32_t i = 0; i < sim->size; i++) {
-        uint32_t spread = (uint32_t)((uint64_t)i * sim->worker_hosts / sim->workers);
-        sim->endpoint_ids[i] = i;
-        sim->hosts[i] = i >= sim->workers ? sim->worker_hosts + i - sim->workers
-                        : cluster != NULL ? shoali_cluster_host_of(cluster, i)
-                                          : spread;
+        uint32_t spread = (uint32_t)((uint64_t)i * sim->world.worker_hosts / sim->workers);
+        sim->world.endpoint_ids[i] = i;
+        sim->world.hosts[i] = i >= sim->workers ? sim->world.worker_hosts + i - sim->workers
+                              : cluster != NULL ? shoali_cluster_host_of(cluster, i)
+                                                : spread;
     }
     return SHOAL_OK;
 }
@@ -49,22 +49,22 @@ double shoali_sim_link_rate(const shoal_sim *sim, uint32_t link)
     uint32_t host = link / 2;
     bool up = link % 2 == 0;
     if (sim->cluster == NULL) {
-        double bits = up ? sim->network.up_bits : sim->network.down_bits;
-        if (sim->rate_now != NULL && sim->rate_now[link] > 0)
-            return sim->rate_now[link] / 8e9 * (1 - sim->network.loss);
-        double slow = shoali_sim_lookup(&sim->network.slow, host, 1);
-        return bits / 8e9 / slow * (1 - sim->network.loss);
+        double bits = up ? sim->asked.network.up_bits : sim->asked.network.down_bits;
+        if (sim->rate.now != NULL && sim->rate.now[link] > 0)
+            return sim->rate.now[link] / 8e9 * (1 - sim->asked.network.loss);
+        double slow = shoali_sim_lookup(&sim->asked.network.slow, host, 1);
+        return bits / 8e9 / slow * (1 - sim->asked.network.loss);
     }
-    if (link >= sim->own_links) {
-        uint32_t own = (link - sim->own_links) / 2;
+    if (link >= sim->world.own_links) {
+        uint32_t own = (link - sim->world.own_links) / 2;
         double rate = shoali_cluster_own_rate(sim->cluster, own % sim->workers, own / sim->workers);
         return fmin(rate * 1e-9, RATE_MAX);
     }
-    if (link >= sim->pair_links) {
-        const shoali_link *pair = &sim->cluster->links[link - sim->pair_links];
+    if (link >= sim->world.pair_links) {
+        const shoali_link *pair = &sim->cluster->links[link - sim->world.pair_links];
         return fmin(pair->bytes_per_s * 1e-9 * (1 - pair->loss), RATE_MAX);
     }
-    const shoali_host *at = &sim->cluster->hosts[host < sim->worker_hosts ? host : 0];
+    const shoali_host *at = &sim->cluster->hosts[host < sim->world.worker_hosts ? host : 0];
     double share = 1e-9 * (1 - at->loss) * sim->cluster->overhead.payload_share;
     return fmin((up ? at->up_bytes_per_s : at->down_bytes_per_s) * share, RATE_MAX);
 }
@@ -72,23 +72,24 @@ double shoali_sim_link_rate(const shoal_sim *sim, uint32_t link)
 shoal_status shoali_sim_world_links(shoal_sim *sim)
 {
     SHOALI_TRY(place_endpoints(sim));
-    sim->pair_links = 2 * (sim->worker_hosts + sim->size - sim->workers);
-    sim->own_links = sim->link_count = sim->pair_links;
+    sim->world.pair_links = 2 * (sim->world.worker_hosts + sim->size - sim->workers);
+    sim->world.own_links = sim->world.link_count = sim->world.pair_links;
     if (sim->cluster != NULL) {
-        sim->own_links += sim->cluster->link_count;
-        sim->link_count = sim->own_links +
-                          2 * shoali_cluster_own_links(sim->cluster) * sim->workers;
+        sim->world.own_links += sim->cluster->link_count;
+        sim->world.link_count = sim->world.own_links +
+                                2 * shoali_cluster_own_links(sim->cluster) * sim->workers;
     }
-    sim->link_place = shoali_alloc_array(sim->link_count, sizeof *sim->link_place);
-    double *rates = shoali_alloc_array(sim->link_count, sizeof *rates);
-    if (sim->link_place == NULL || rates == NULL) {
+    sim->world.link_place = shoali_alloc_array(sim->world.link_count,
+                                               sizeof *sim->world.link_place);
+    double *rates = shoali_alloc_array(sim->world.link_count, sizeof *rates);
+    if (sim->world.link_place == NULL || rates == NULL) {
         shoali_free(rates);
         return SHOAL_ENOMEM;
     }
-    for (uint32_t link = 0; link < sim->link_count; link++)
+    for (uint32_t link = 0; link < sim->world.link_count; link++)
         rates[link] = shoali_sim_link_rate(sim, link);
-    sim->net = shoali_links_create(rates, sim->link_count);
-    sim->latency_ns = (uint64_t)(sim->network.latency_us * 1e3);
+    sim->net = shoali_links_create(rates, sim->world.link_count);
+    sim->latency_ns = (uint64_t)(sim->asked.network.latency_us * 1e3);
     shoali_free(rates);
     return sim->net != NULL ? shoali_sim_rates_read(sim) : SHOAL_ENOMEM;
 }
@@ -100,10 +101,10 @@ static bool between_workers(const shoal_sim *sim, uint32_t from, uint32_t to)
 
 bool shoali_sim_links(const shoal_sim *sim, uint32_t from, uint32_t to, uint32_t links_out[2])
 {
-    uint32_t from_host = sim->hosts[from], to_host = sim->hosts[to];
+    uint32_t from_host = sim->world.hosts[from], to_host = sim->world.hosts[to];
     if (between_workers(sim, from, to)) {
         const shoali_way way = shoali_cluster_way(sim->cluster, from, to);
-        const uint32_t own = sim->own_links + 2 * way.link * sim->workers;
+        const uint32_t own = sim->world.own_links + 2 * way.link * sim->workers;
         links_out[0] = own + 2 * from;
         links_out[1] = own + 2 * to + 1;
         if (way.own)
@@ -113,8 +114,8 @@ bool shoali_sim_links(const shoal_sim *sim, uint32_t from, uint32_t to, uint32_t
         return false;
     links_out[0] = 2 * from_host;
     links_out[1] = 2 * to_host + 1;
-    for (uint32_t i = sim->pair_links; i < sim->own_links; i++) {
-        const shoali_link *pair = &sim->cluster->links[i - sim->pair_links];
+    for (uint32_t i = sim->world.pair_links; i < sim->world.own_links; i++) {
+        const shoali_link *pair = &sim->cluster->links[i - sim->world.pair_links];
         if (pair->from == from_host && pair->to == to_host)
             links_out[0] = links_out[1] = i;
     }
@@ -123,26 +124,26 @@ bool shoali_sim_links(const shoal_sim *sim, uint32_t from, uint32_t to, uint32_t
 
 uint64_t shoali_sim_latency_ns(const shoal_sim *sim, uint32_t from, uint32_t to)
 {
-    uint32_t a = sim->hosts[from], b = sim->hosts[to];
+    uint32_t a = sim->world.hosts[from], b = sim->world.hosts[to];
     if (sim->cluster == NULL)
         return sim->latency_ns;
     if (between_workers(sim, from, to))
         return (uint64_t)(shoali_cluster_way(sim->cluster, from, to).latency_s * 1e9);
     if (a == b)
         return 0;
-    a = a < sim->worker_hosts ? a : 0;
-    b = b < sim->worker_hosts ? b : 0;
+    a = a < sim->world.worker_hosts ? a : 0;
+    b = b < sim->world.worker_hosts ? b : 0;
     return (uint64_t)(shoali_cluster_link(sim->cluster, a, b).latency_s * 1e9);
 }
 
 double shoali_sim_loss(const shoal_sim *sim, uint32_t from, uint32_t to)
 {
-    uint32_t a = sim->hosts[from], b = sim->hosts[to];
+    uint32_t a = sim->world.hosts[from], b = sim->world.hosts[to];
     if (sim->cluster == NULL)
-        return sim->network.loss;
+        return sim->asked.network.loss;
     if (between_workers(sim, from, to))
         return shoali_cluster_way(sim->cluster, from, to).loss;
-    if (a == b || a >= sim->worker_hosts || b >= sim->worker_hosts)
+    if (a == b || a >= sim->world.worker_hosts || b >= sim->world.worker_hosts)
         return 0;
     return shoali_cluster_link(sim->cluster, a, b).loss;
 }
@@ -171,15 +172,15 @@ static shoal_status time_of_model(shoal_sim *sim, const shoal_model *model)
         forward += layer->forward_flops;
         all += layer->forward_flops + layer->weight_flops + layer->input_flops;
     }
-    if (sim->compute.gflops <= 0 && sim->cluster == NULL)
+    if (sim->asked.compute.gflops <= 0 && sim->cluster == NULL)
         return shoali_fail(SHOAL_EINVAL,
                            "compute=model needs gflops=RATE, or a cluster that says it");
-    sim->compute.backward = all > 0 ? 1 - forward / all : 0;
+    sim->asked.compute.backward = all > 0 ? 1 - forward / all : 0;
     for (uint32_t w = 0; w < sim->workers; w++) {
-        double batch = sim->compute.batch;
-        double seconds = all * batch / (sim->compute.gflops * 1e9);
-        if (sim->compute.gflops <= 0) {
-            const shoali_host *host = &sim->cluster->hosts[sim->hosts[w]];
+        double batch = sim->asked.compute.batch;
+        double seconds = all * batch / (sim->asked.compute.gflops * 1e9);
+        if (sim->asked.compute.gflops <= 0) {
+            const shoali_host *host = &sim->cluster->hosts[sim->world.hosts[w]];
             seconds = pass_s(model, &sim->cluster->accelerators[host->accelerator], batch);
         }
         sim->nodes[w].base_ns = seconds * 1e9;
@@ -210,24 +211,24 @@ static shoal_status read_trace_line(shoal_sim *sim, const char *line, uint32_t n
         !(pace.factor > 0 && pace.factor < 1e6) || pace.worker >= sim->workers)
         return shoali_fail(SHOAL_ECORRUPT,
                            "%s:%u: expected SECONDS WORKER FACTOR, with a worker below %u",
-                           sim->compute.trace, number, sim->workers);
+                           sim->asked.compute.trace, number, sim->workers);
     pace.from_ns = (uint64_t)(seconds * 1e9);
-    if (sim->pace_count > 0 && sim->paces[sim->pace_count - 1].from_ns > pace.from_ns)
-        return shoali_fail(SHOAL_ECORRUPT, "%s:%u: time goes backwards", sim->compute.trace,
+    if (sim->pace.count > 0 && sim->pace.lines[sim->pace.count - 1].from_ns > pace.from_ns)
+        return shoali_fail(SHOAL_ECORRUPT, "%s:%u: time goes backwards", sim->asked.compute.trace,
                            number);
-    if (sim->pace_count == sim->pace_room) {
-        uint32_t room = sim->pace_room > 0 ? 2 * sim->pace_room : 64;
+    if (sim->pace.count == sim->pace.room) {
+        uint32_t room = sim->pace.room > 0 ? 2 * sim->pace.room : 64;
         shoali_sim_pace *grown = NULL;
         if (room <= TRACE_MAX)
-            grown = shoali_realloc(sim->paces, sim->pace_room * sizeof *grown,
+            grown = shoali_realloc(sim->pace.lines, sim->pace.room * sizeof *grown,
                                    room * sizeof *grown);
         if (grown == NULL)
-            return shoali_fail(SHOAL_ENOMEM, "%s: more than %d lines", sim->compute.trace,
+            return shoali_fail(SHOAL_ENOMEM, "%s: more than %d lines", sim->asked.compute.trace,
                                TRACE_MAX);
-        sim->paces = grown;
-        sim->pace_room = room;
+        sim->pace.lines = grown;
+        sim->pace.room = room;
     }
-    sim->paces[sim->pace_count++] = pace;
+    sim->pace.lines[sim->pace.count++] = pace;
     return SHOAL_OK;
 }
 
@@ -236,7 +237,7 @@ static shoal_status read_trace(shoal_sim *sim)
     char line[LINE_BYTES];
     shoal_status status = SHOAL_OK;
     FILE *file;
-    SHOALI_TRY(shoali_open_file(sim->compute.trace, &file));
+    SHOALI_TRY(shoali_open_file(sim->asked.compute.trace, &file));
     for (uint32_t number = 1; status == SHOAL_OK && fgets(line, sizeof line, file) != NULL;
          number++)
         status = read_trace_line(sim, line, number);
@@ -247,22 +248,23 @@ static shoal_status read_trace(shoal_sim *sim)
 shoal_status shoali_sim_world_pace(shoal_sim *sim, const shoal_model *model)
 {
     for (uint32_t w = 0; w < sim->workers; w++)
-        sim->nodes[w].base_ns = sim->pass_s != NULL ? sim->pass_s[w] * 1e9 : sim->compute.ms * 1e6;
-    if (sim->compute.from_model && model == NULL)
+        sim->nodes[w].base_ns = sim->asked.pass_s != NULL ? sim->asked.pass_s[w] * 1e9
+                                                          : sim->asked.compute.ms * 1e6;
+    if (sim->asked.compute.from_model && model == NULL)
         return shoali_fail(SHOAL_EINVAL,
                            "compute=model counts a model's operations: params alone have none");
-    if (sim->compute.from_model)
+    if (sim->asked.compute.from_model)
         SHOALI_TRY(time_of_model(sim, model));
-    return sim->compute.trace[0] != '\0' ? read_trace(sim) : SHOAL_OK;
+    return sim->asked.compute.trace[0] != '\0' ? read_trace(sim) : SHOAL_OK;
 }
 
 /* Its last line at that time. */
 static double trace_factor(const shoal_sim *sim, uint32_t worker, uint64_t at_ns)
 {
     double factor = 1;
-    for (uint32_t i = 0; i < sim->pace_count && sim->paces[i].from_ns <= at_ns; i++)
-        if (sim->paces[i].worker == worker)
-            factor = sim->paces[i].factor;
+    for (uint32_t i = 0; i < sim->pace.count && sim->pace.lines[i].from_ns <= at_ns; i++)
+        if (sim->pace.lines[i].worker == worker)
+            factor = sim->pace.lines[i].factor;
     return factor;
 }
 
@@ -287,9 +289,9 @@ static double cluster_factor(const shoal_sim *sim, uint32_t worker, uint64_t ite
 uint64_t shoali_sim_iteration_ns(const shoal_sim *sim, uint32_t worker, uint64_t iteration,
                                  uint64_t at_ns)
 {
-    double factor = shoali_sim_compute_factor(&sim->compute, worker, sim->workers, iteration,
+    double factor = shoali_sim_compute_factor(&sim->asked.compute, worker, sim->workers, iteration,
                                               sim->seed);
-    if (sim->pace_count > 0)
+    if (sim->pace.count > 0)
         factor *= trace_factor(sim, worker, at_ns);
     if (sim->cluster == NULL)
         return (uint64_t)llround(sim->nodes[worker].base_ns * factor);

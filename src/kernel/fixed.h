@@ -65,8 +65,7 @@
  *     gru   z, r = sigmoid(sat(x part + h' part + bias, W))     g = sat(round(r * h', W - 1), W)
  *           v = tanh(sat(x part + candidate g + bias, W))
  *           h = sat(round(h' * 2^(W-1) + z * (v - h'), W - 1), W)
- * c has W + 4 bits, W - 1 of them fraction; h and m have W bits and W - 1 (a projection's h: its
- * own).
+ * c has W + 4 bits, W - 1 of them fraction; h and m W bits and W - 1 (a projection's h: its own).
  *
  * Images are planes, [channels][height][width]. A convolution is the product of steps 1 to 4 with
  * the window of each place: taps from left to right and down, of each the channels, behind them
@@ -137,8 +136,7 @@ typedef struct shoali_fixed_layer {
     uint8_t in_frac, out_frac;  /* fraction bits of a frame's words */
     uint8_t directions;         /* of cells: 1 or 2 */
     uint8_t reverse;            /* cells[0] walk from the last frame; cells[1] always do */
-    uint8_t concat;             /* outputs of both directions side by side; else their sum, as
-                                   sat(round(a + b, 1), W) */
+    uint8_t concat;             /* directions side by side; else sat(round(a + b, 1), W) */
     uint8_t sigmoid;            /* z of an lstm */
     uint32_t in, out;           /* words of a frame */
     shoali_fixed_matrix matrix; /* of SHOALI_FIXED_MATRIX; of a convolution, over its window */
@@ -153,8 +151,6 @@ typedef struct shoali_fixed_net {
     uint32_t count;
     const shoali_fixed_layer *layers;
 } shoali_fixed_net;
-
-/* ---------------------------------------------------------------- parts, as above */
 
 #ifdef SHOALI_FIXED_EXTERN_TABLES
 /** 2^15 cos(2 pi i / 64), i = 0 .. 16 (32767 at 0, which nobody reads). */
@@ -178,16 +174,13 @@ SHOALI_FIXED_API void shoali_fixed_analyse(const shoali_fixed_matrix *m, const i
 SHOALI_FIXED_API void shoali_fixed_multiply(const shoali_fixed_matrix *m, uint32_t bits,
                                             const int32_t *slots, int32_t *y, int add);
 
-/** One frame: h (in: h') and, of an lstm, c (in: c') move on. words: shoali_fixed_cell_words of
- * scratch; halves: H of it. */
+/** One frame: h and, of an lstm, c move on. Scratch: shoali_fixed_cell_words, and H halves. */
 SHOALI_FIXED_API void shoali_fixed_lstm(const shoali_fixed_cells *l, uint32_t bits, int sigmoid,
                                         const int16_t *x, int16_t *h, int32_t *c, int32_t *words,
                                         int16_t *halves);
 SHOALI_FIXED_API void shoali_fixed_gru(const shoali_fixed_cells *l, uint32_t bits, const int16_t *x,
                                        int16_t *h, int32_t *words, int16_t *halves);
 SHOALI_FIXED_API uint32_t shoali_fixed_cell_words(const shoali_fixed_cells *l);
-
-/* ---------------------------------------------------------------- whole nets */
 
 /** Memory that run wants for so many frames: int32 words and int16 halves. */
 SHOALI_FIXED_API void shoali_fixed_sizes(const shoali_fixed_net *net, uint32_t frames,

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/import_model.h"
-#include "model/model.h"
+#include "model/model_text.h"
 
 /* What a family's file leaves unsaid. */
 typedef struct family {

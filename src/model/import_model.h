@@ -3,7 +3,7 @@
 #ifndef SHOALI_MODEL_IMPORT_MODEL_H
 #define SHOALI_MODEL_IMPORT_MODEL_H
 
-#include "model/model.h"
+#include "model/model_text.h"
 
 struct json_t;
 

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "model/layer_keys.h"
-#include "model/model.h"
+#include "model/model_text.h"
 
 #define KEY_CONV(field, low, high, usual, text)                                                \
     {                                                                                          \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From layer specs to a model: parse, infer shapes in order, lay tensors out one behind the other.
  */
-#include "model/model.h"
 #include "model/import_model.h"
+#include "model/model_text.h"
 #include "model/precision.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/new_file.h"
 #include "model/import_model.h"
-#include "model/model.h"
+#include "model/model_text.h"
 
 /* Put the file's name before the error just set. */
 static shoal_status in_file(const char *what, shoal_status status)

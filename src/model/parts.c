@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/model.h"
+#include "model/model_text.h"
 
 extern const shoali_layer_row shoali_layer_embedding, shoali_layer_transformer,
     shoali_layer_unembedding, shoali_layer_sparse;

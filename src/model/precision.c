@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/model_text.h"
 
 extern const shoali_layer_row shoali_layer_dense, shoali_layer_conv, shoali_layer_framewise,
     shoali_layer_attention, shoali_layer_swiglu;

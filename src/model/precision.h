@@ -2,7 +2,7 @@
 #ifndef SHOALI_MODEL_PRECISION_H
 #define SHOALI_MODEL_PRECISION_H
 
-#include "model/model.h"
+#include "model/model_text.h"
 
 /** Operands of all products in bfloat16, or in float32. ENOTSUP: of a layer's they cannot be. */
 SHOAL_MUST_USE shoal_status shoali_model_round(const char *name, bool bf16, shoal_arena *arena,

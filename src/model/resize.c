@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/model_text.h"
 
 /* Another text for layer i, in a list of the arena's own. */
 static shoal_status change(shoal_arena *arena, uint32_t i, const char *spec,

@@ -3,7 +3,7 @@
 #ifndef SHOALI_MODEL_RESIZE_H
 #define SHOALI_MODEL_RESIZE_H
 
-#include "model/model.h"
+#include "model/model_text.h"
 
 /** For square images of this side; means over the whole image stay so. EINVAL: it reads none. */
 SHOAL_MUST_USE shoal_status shoali_model_side(const char *name, int64_t side, shoal_arena *arena,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/model.h"
+#include "model/model_text.h"
 
 extern const shoali_layer_row shoali_layer_embedding, shoali_layer_transformer,
     shoali_layer_attention, shoali_layer_dropout;

@@ -3,7 +3,7 @@
  * project names one. */
 #include <string.h>
 
-#include "model/model.h"
+#include "model/model_text.h"
 
 #define LAYERS(list) .layers = (list), .layer_count = sizeof(list) / sizeof((list)[0])
 #define DIGITS    \

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/model.h"
+#include "model/model_text.h"
 
 void shoali_layer_list_add(shoali_layer_list *list, const char *format, ...)
 {

@@ -122,7 +122,7 @@ SHOAL_MUST_USE shoal_status shoali_net_judge(shoali_net *net, const shoali_batch
 /* ---------------------------------------------------------------- parts of a model
  *
  * Where layers are divided among workers, activations leave the net between them: each worker has
- * a net per stage, and train/hybrid.c moves what goes from one to the next. Only kinds that act on
+ * a net per stage, and worker/hybrid.c moves what goes from one to the next. Only kinds that act on
  * samples and channels one by one may be in a part: no dropout, no batch norm. */
 
 /** A net of layers that need not end in scores.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which codec makes a training step shortest: a pure function of figures that all ranks share
- * (docs/codecs.md, "Let Shoal choose"). train/codec_choice.c measures them. */
+ * (docs/codecs.md, "Let Shoal choose"). worker/codec_choice.c measures them. */
 #ifndef SHOALI_PLAN_CHOOSE_H
 #define SHOALI_PLAN_CHOOSE_H
 

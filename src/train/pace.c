@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "driver/sim_spec.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 static void sleep_until(uint64_t when_us)
 {

@@ -21,34 +21,13 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
+#include "folder/apart.h"
+#include "folder/events.h"
 #include "reform/reform.h"
-#include "train/apart.h"
-#include "train/events.h"
-#include "train/trace.h"
+#include "trace/trace.h"
+#include "train/train.h"
 
 enum { STEP, EPOCH, TAKEN, UNCONCLUDED, HEAD, PIECES = 4, PIECE_BITS = 16 };
-
-void shoali_train_place(const shoal_train *train, uint64_t step, uint64_t *epoch_out,
-                        uint64_t *in_epoch_out)
-{
-    uint64_t done = step - train->from_step;
-    uint64_t rest = shoali_sampler_steps_of(train->sampler, train->from_epoch);
-    uint64_t per = train->steps_per_epoch;
-    *epoch_out = done < rest ? train->from_epoch : train->from_epoch + 1 + (done - rest) / per;
-    *in_epoch_out = done < rest ? done : (done - rest) % per;
-}
-
-void shoali_train_plan_steps(shoal_train *train)
-{
-    uint64_t epochs = train->desc.epochs, most = train->desc.max_steps;
-    train->steps_per_epoch = shoali_sampler_steps(train->sampler);
-    train->steps = train->from_step;
-    if (train->from_epoch < epochs)
-        train->steps += shoali_sampler_steps_of(train->sampler, train->from_epoch) +
-                        (epochs - train->from_epoch - 1) * train->steps_per_epoch;
-    if (most > 0 && most < train->steps)
-        train->steps = most;
-}
 
 /* ------------------------------------------------------------------ small numbers */
 
@@ -73,8 +52,8 @@ static shoal_status take_head(shoal_train *train, uint32_t source, uint64_t head
     shoali_train_place(train, train->step, &epoch, &in_epoch);
     head[STEP] = train->step;
     head[EPOCH] = epoch;
-    head[TAKEN] = shoali_sampler_taken(train->sampler, epoch, in_epoch);
-    head[UNCONCLUDED] = train->unconcluded;
+    head[TAKEN] = shoali_sampler_taken(train->data.sampler, epoch, in_epoch);
+    head[UNCONCLUDED] = train->state.unconcluded;
     split(head, pieces);
     SHOALI_TRY(shoal_broadcast(train->comm, pieces, HEAD * PIECES, source));
     join(pieces, head);
@@ -104,13 +83,13 @@ static shoal_status take_body(shoal_train *train, const uint32_t *who, uint32_t 
 {
     uint32_t slots = 0;
     size_t state_count = 0;
-    float *slot = shoali_optim_state(train->optim, &slots);
+    float *slot = shoali_optim_state(train->update.optim, &slots);
     float *state = shoali_net_state(train->net, &state_count);
     SHOALI_TRY(copy_to(train, train->params, train->param_count, who, who_count, "weights"));
     SHOALI_TRY(copy_to(train, slot, slots * train->param_count, who, who_count, "optimiser"));
     SHOALI_TRY(copy_to(train, state, state_count, who, who_count, "batch norm"));
     uint64_t bytes = sizeof(float) * (train->param_count * (1 + slots) + state_count);
-    train->state_bytes = bytes;
+    train->state.bytes = bytes;
     return SHOAL_OK;
 }
 
@@ -141,7 +120,7 @@ static shoal_status take_over(shoal_train *train, uint32_t source, bool behind)
         return SHOAL_ENOMEM;
     shoal_status status = who_is_behind(train, source, behind, who, &count);
     if (status == SHOAL_OK && count > 1 && (behind || train->rank == source)) {
-        train->torn = behind;
+        train->state.torn = behind;
         status = take_body(train, who, count);
     }
     shoali_free(who);
@@ -152,9 +131,9 @@ static shoal_status take_over(shoal_train *train, uint32_t source, bool behind)
 
 static shoal_status make_room_to_carry(shoal_train *train)
 {
-    if (train->carries && train->carried == NULL)
-        train->carried = shoali_arena_array(train->arena, train->param_count, sizeof(float));
-    return train->carries && train->carried == NULL ? SHOAL_ENOMEM : SHOAL_OK;
+    if (train->state.carries && train->state.carried == NULL)
+        train->state.carried = shoali_arena_array(train->arena, train->param_count, sizeof(float));
+    return train->state.carries && train->state.carried == NULL ? SHOAL_ENOMEM : SHOAL_OK;
 }
 
 /* Of those who have some (share: one of so many, else 0); in values of its own until it is there,
@@ -173,7 +152,7 @@ static shoal_status take_mean_of(shoal_train *train, float *values, size_t count
     if (status == SHOAL_OK)
         memcpy(values, sum, count * sizeof *sum);
     shoali_free(sum);
-    train->state_bytes += count * sizeof *sum;
+    train->state.bytes += count * sizeof *sum;
     return status;
 }
 
@@ -184,7 +163,7 @@ static double behind_by(shoal_train *train, uint32_t was, uint64_t step)
     for (uint64_t i = train->step; i < step; i++) {
         uint64_t epoch, in_epoch;
         shoali_train_place(train, i, &epoch, &in_epoch);
-        samples += shoali_sampler_share(train->sampler, epoch, in_epoch, was).count;
+        samples += shoali_sampler_share(train->data.sampler, epoch, in_epoch, was).count;
     }
     return samples;
 }
@@ -196,19 +175,20 @@ static shoal_status take_mean(shoal_train *train, uint32_t was, uint64_t step)
     enum { HAVE, LEFT_OUT, SUMS };
     uint32_t slots = 0;
     size_t state_count = 0;
-    float *slot = shoali_optim_state(train->optim, &slots);
+    float *slot = shoali_optim_state(train->update.optim, &slots);
     float *state = shoali_net_state(train->net, &state_count);
-    double sums[SUMS] = {train->torn ? 0 : 1, train->torn ? 0 : behind_by(train, was, step)};
+    double sums[SUMS] = {train->state.torn ? 0 : 1,
+                         train->state.torn ? 0 : behind_by(train, was, step)};
     SHOALI_TRY(make_room_to_carry(train));
     SHOALI_TRY(shoali_train_sum(train, sums, SUMS, "who has a replica"));
-    const float share = train->torn ? 0 : 1 / (float)sums[HAVE];
+    const float share = train->state.torn ? 0 : 1 / (float)sums[HAVE];
     SHOALI_TRY(take_mean_of(train, train->params, train->param_count, share, "mean of weights"));
     SHOALI_TRY(take_mean_of(train, slot, slots * train->param_count, share, "mean of optimisers"));
     SHOALI_TRY(take_mean_of(train, state, state_count, share, "mean of batch norms"));
-    if (train->carries)
-        SHOALI_TRY(take_mean_of(train, train->carried, train->param_count, share,
+    if (train->state.carries)
+        SHOALI_TRY(take_mean_of(train, train->state.carried, train->param_count, share,
                                 "mean of outer momenta"));
-    train->left_out += (uint64_t)sums[LEFT_OUT];
+    train->state.left_out += (uint64_t)sums[LEFT_OUT];
     return SHOAL_OK;
 }
 
@@ -219,19 +199,19 @@ static shoal_status take_state(shoal_train *train, const shoal_view *view, bool 
                                uint32_t was)
 {
     uint64_t head[HEAD], began_us = shoali_now_us();
-    train->state_bytes = 0;
+    train->state.bytes = 0;
     SHOALI_TRY(take_head(train, view->done_rank, head));
     SHOALI_TRY(train->loose ? take_mean(train, was, head[STEP])
                             : take_over(train, view->done_rank, behind));
-    train->torn = false;
-    train->unconcluded = head[UNCONCLUDED] != 0;
-    train->step = train->from_step = head[STEP];
-    train->from_epoch = head[EPOCH];
-    train->from_sample = (uint32_t)head[TAKEN];
-    SHOALI_TRY(
-        shoali_sampler_reshard(train->sampler, train->workers, head[EPOCH], train->from_sample));
+    train->state.torn = false;
+    train->state.unconcluded = head[UNCONCLUDED] != 0;
+    train->step = train->from.step = head[STEP];
+    train->from.epoch = head[EPOCH];
+    train->from.sample = (uint32_t)head[TAKEN];
+    SHOALI_TRY(shoali_sampler_reshard(train->data.sampler, train->workers, head[EPOCH],
+                                      train->from.sample));
     shoali_train_plan_steps(train);
-    train->state_us = shoali_now_us() - began_us;
+    train->state.us = shoali_now_us() - began_us;
     shoali_log(INFO, "epoch %" PRIu64 ": %u workers go on behind step %" PRIu64 "%s", view->epoch,
                train->workers, train->step,
                train->loose ? ", with the mean of their replicas"
@@ -245,18 +225,19 @@ static shoal_status take_state(shoal_train *train, const shoal_view *view, bool 
 static shoal_status adopt(shoal_train *train, const shoal_view *view)
 {
     train->rank = view->rank;
-    train->workers = train->member_count = view->workers;
-    train->place = view->rank;
-    train->membership = view->epoch;
+    train->workers = train->members.count = view->workers;
+    train->members.place = view->rank;
+    train->members.epoch = view->epoch;
     shoali_apart_forget(train);
-    train->members = shoali_arena_array(train->arena, view->workers, sizeof *train->members);
-    train->worker_accuracy = shoali_arena_array(train->arena, view->workers,
-                                                sizeof *train->worker_accuracy);
-    if (train->members == NULL || train->worker_accuracy == NULL)
+    train->members.ranks = shoali_arena_array(train->arena, view->workers,
+                                              sizeof *train->members.ranks);
+    train->epoch.worker_accuracy = shoali_arena_array(train->arena, view->workers,
+                                                      sizeof *train->epoch.worker_accuracy);
+    if (train->members.ranks == NULL || train->epoch.worker_accuracy == NULL)
         return SHOAL_ENOMEM;
     for (uint32_t i = 0; i < view->workers; i++) {
-        train->members[i] = i;
-        train->worker_accuracy[i] = 0;
+        train->members.ranks[i] = i;
+        train->epoch.worker_accuracy[i] = 0;
     }
     if (train->rank == 0)
         SHOALI_TRY(shoali_folder_sign(train));
@@ -266,7 +247,7 @@ static shoal_status adopt(shoal_train *train, const shoal_view *view)
 /* How far this worker is: what follows a step counts half of one. 0: it has nothing. */
 static uint64_t done(const shoal_train *train)
 {
-    return train->torn ? 0 : 2 * train->step + (train->unconcluded ? 1 : 2);
+    return train->state.torn ? 0 : 2 * train->step + (train->state.unconcluded ? 1 : 2);
 }
 
 static shoal_status somebody_has_it(const shoal_view *view)
@@ -282,8 +263,8 @@ shoal_status shoali_train_take_state(shoal_train *train)
     shoal_view view = {.size = sizeof view};
     SHOALI_TRY(shoal_comm_view(train->comm, &view));
     SHOALI_TRY(somebody_has_it(&view));
-    train->membership = view.epoch;
-    train->torn = true;
+    train->members.epoch = view.epoch;
+    train->state.torn = true;
     return take_state(train, &view, true, 0);
 }
 
@@ -291,11 +272,11 @@ shoal_status shoali_train_take_state(shoal_train *train)
 static shoal_status leave_sync(shoal_train *train)
 {
     bool exact;
-    SHOALI_TRY(shoali_sync_asks(train->desc.sync, &exact, &train->carries));
+    SHOALI_TRY(shoali_sync_asks(train->desc.sync, &exact, &train->state.carries));
     SHOALI_TRY(make_room_to_carry(train));
     if (train->loose)
         shoali_comm_goes(train->comm);
-    shoali_sync_end(train->sync, train->carries ? train->carried : NULL);
+    shoali_sync_end(train->sync, train->state.carries ? train->state.carried : NULL);
     train->sync = NULL;
     return SHOAL_OK;
 }
@@ -321,12 +302,12 @@ shoal_status shoal_train_reform(shoal_train *train, shoal_comm **comm, int64_t t
     shoali_stop_begin(train);
     const uint64_t took_us = shoali_now_us() - began_us;
     shoali_trace_note(train, SHOALI_TRACE_REFORM, began_us);
-    if (train->place == 0 &&
+    if (train->members.place == 0 &&
         shoali_events_add(train, "members",
                           json_pack("{s:I, s:i, s:f, s:I}", "step", (json_int_t)train->step,
                                     "workers", (int)train->workers, "seconds",
                                     (double)took_us * 1e-6, "left_out",
-                                    (json_int_t)train->left_out)) != SHOAL_OK)
+                                    (json_int_t)train->state.left_out)) != SHOAL_OK)
         shoali_log(WARN, "%s; the training goes on", shoal_last_error()->text);
     return shoali_metrics_reform(train, took_us);
 }

@@ -10,17 +10,18 @@
 #include "comm/comm.h"
 #include "data/augment.h"
 #include "driver/driver.h"
-#include "model/model.h"
+#include "files/digest.h"
+#include "folder/events.h"
+#include "folder/run_file.h"
+#include "model/model_text.h"
 #include "shoal/job.h"
-#include "train/admm.h"
-#include "train/codec_choice.h"
-#include "train/digest.h"
-#include "train/events.h"
-#include "train/hybrid.h"
-#include "train/run_file.h"
-#include "train/simulated.h"
-#include "train/trace.h"
+#include "trace/trace.h"
+#include "train/train.h"
 #include "train/uneven.h"
+#include "worker/admm.h"
+#include "worker/codec_choice.h"
+#include "worker/hybrid.h"
+#include "worker/simulated.h"
 
 static shoal_status keep(shoal_arena *arena, const char **text, const char *fallback)
 {
@@ -110,21 +111,22 @@ static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
         train->rank = view.rank;
         train->workers = view.workers;
         train->server = view.rank >= view.workers;
-        train->membership = view.epoch;
+        train->members.epoch = view.epoch;
     }
-    train->members = shoali_arena_array(train->arena, train->workers, sizeof *train->members);
-    if (train->members == NULL)
+    train->members.ranks = shoali_arena_array(train->arena, train->workers,
+                                              sizeof *train->members.ranks);
+    if (train->members.ranks == NULL)
         return shoali_fail(SHOAL_ENOMEM, "no memory for %u workers", train->workers);
-    train->worker_accuracy = shoali_arena_array(train->arena, train->workers,
-                                                sizeof *train->worker_accuracy);
-    if (train->worker_accuracy == NULL)
+    train->epoch.worker_accuracy = shoali_arena_array(train->arena, train->workers,
+                                                      sizeof *train->epoch.worker_accuracy);
+    if (train->epoch.worker_accuracy == NULL)
         return shoali_fail(SHOAL_ENOMEM, "no memory for %u workers", train->workers);
-    train->member_count = train->workers;
-    train->place = train->rank;
-    train->began_us = shoali_now_us();
+    train->members.count = train->workers;
+    train->members.place = train->rank;
+    train->totals.began_us = shoali_now_us();
     for (uint32_t i = 0; i < train->workers; i++) {
-        train->members[i] = i;
-        train->worker_accuracy[i] = 0;
+        train->members.ranks[i] = i;
+        train->epoch.worker_accuracy[i] = 0;
     }
     return SHOAL_OK;
 }
@@ -132,7 +134,7 @@ static shoal_status join_workers(shoal_train *train, shoal_comm *comm)
 /* The token that hides others is to be none of the texts' own, unless it is named. */
 static shoal_status fit_masked(const shoal_train *train)
 {
-    const shoali_dataset *data = train->dataset;
+    const shoali_dataset *data = train->data.set;
     if (!train->model->masked)
         return SHOAL_OK;
     const shoali_masked_params *p = train->model->layers[train->model->layer_count - 1].params;
@@ -158,7 +160,7 @@ static shoal_status fit_masked(const shoal_train *train)
  * in training. */
 static shoal_status fit_crop(shoal_train *train)
 {
-    const shoali_dataset *data = train->dataset;
+    const shoali_dataset *data = train->data.set;
     shoal_shape in = train->info.input;
     bool flat = in.height == 1 && in.width == 1 &&
                 in.channels == data->channels * data->height * data->width;
@@ -187,14 +189,15 @@ static shoal_status fit_crop(shoal_train *train)
         return SHOAL_OK;
     uint32_t height = flat ? data->height : in.height, width = flat ? data->width : in.width;
     bool smaller = !data->pairs && (height < data->height || width < data->width);
-    train->test_crop = (shoali_crop){.height = height, .width = width};
-    train->crop = (shoali_crop){.height = height,
-                                .width = width,
-                                .random = smaller,
-                                .mirror = data->natural && smaller,
-                                .seed = train->desc.seed};
-    return train->desc.augment != NULL ? shoali_augment_parse(train->desc.augment, &train->crop)
-                                       : SHOAL_OK;
+    train->data.test_crop = (shoali_crop){.height = height, .width = width};
+    train->data.crop = (shoali_crop){.height = height,
+                                     .width = width,
+                                     .random = smaller,
+                                     .mirror = data->natural && smaller,
+                                     .seed = train->desc.seed};
+    return train->desc.augment != NULL
+               ? shoali_augment_parse(train->desc.augment, &train->data.crop)
+               : SHOAL_OK;
 }
 
 static void say_precision(const shoal_train *train)
@@ -211,17 +214,18 @@ static shoal_status open_net(shoal_train *train)
     say_precision(train);
     const shoal_train_desc *d = &train->desc;
     uint32_t most = d->batch_auto ? SHOALI_UNEVEN_MOST * d->batch : d->batch;
-    train->test_batch = train->dataset->sequences ? most : shoali_net_samples(train->model, most);
-    SHOALI_TRY(shoali_net_create(train->model, train->test_batch, d->seed, &train->net));
+    train->data.test_batch = train->data.set->sequences ? most
+                                                        : shoali_net_samples(train->model, most);
+    SHOALI_TRY(shoali_net_create(train->model, train->data.test_batch, d->seed, &train->net));
     SHOALI_TRY(shoali_net_smooth(train->net, d->label_smoothing));
-    SHOALI_TRY(
-        shoali_optim_create(d->optimizer, train->tensors, train->tensor_count, &train->optim));
+    SHOALI_TRY(shoali_optim_create(d->optimizer, train->tensors, train->tensor_count,
+                                   &train->update.optim));
     train->params = shoali_net_params(train->net);
     train->grads = shoali_net_grads(train->net);
     train->param_count = shoali_net_count(train->net);
-    train->ranges = shoali_arena_array(train->arena, train->tensor_count + 1,
-                                       sizeof *train->ranges);
-    if (train->ranges == NULL)
+    train->pass.ranges = shoali_arena_array(train->arena, train->tensor_count + 1,
+                                            sizeof *train->pass.ranges);
+    if (train->pass.ranges == NULL)
         return SHOAL_ENOMEM;
     return shoali_train_make_batch(train);
 }
@@ -231,27 +235,27 @@ static shoal_status open_stages(shoal_train *train)
 {
     say_precision(train);
     SHOALI_TRY(shoali_hybrid_create(train));
-    train->owner_used = true;
+    train->update.owner_used = true;
     return shoali_optim_create(train->desc.optimizer, train->hybrid->tensors,
-                               train->hybrid->tensor_count, &train->optim);
+                               train->hybrid->tensor_count, &train->update.optim);
 }
 
 static shoal_status open_inputs(shoal_train *train)
 {
     const shoal_train_desc *d = &train->desc;
-    SHOALI_TRY(train->model_json != NULL
-                   ? shoali_model_from_json(d->model, train->model_json, &train->model)
+    SHOALI_TRY(train->folder.model_json != NULL
+                   ? shoali_model_from_json(d->model, train->folder.model_json, &train->model)
                    : shoal_model_open(d->model, &train->model));
     train->info = (shoal_model_info)SHOAL_MODEL_INFO_INIT;
     SHOALI_TRY(shoal_model_describe(train->model, &train->info));
     train->tensors = shoal_model_tensors(train->model, &train->tensor_count);
-    SHOALI_TRY(shoali_dataset_open(d->data, &train->dataset));
+    SHOALI_TRY(shoali_dataset_open(d->data, &train->data.set));
     SHOALI_TRY(fit_crop(train));
-    if (train->dataset->train.count == 0)
+    if (train->data.set->train.count == 0)
         return shoali_fail(SHOAL_EINVAL, "no training samples in %s", d->data);
-    SHOALI_TRY(shoali_sampler_create(train->dataset->train.count, train->workers, d->batch, d->seed,
-                                     &train->sampler));
-    SHOALI_TRY(shoali_lr_create(d->schedule, &train->lr));
+    SHOALI_TRY(shoali_sampler_create(train->data.set->train.count, train->workers, d->batch,
+                                     d->seed, &train->data.sampler));
+    SHOALI_TRY(shoali_lr_create(d->schedule, &train->update.lr));
     return train->hybrid != NULL ? open_stages(train) : open_net(train);
 }
 
@@ -270,12 +274,13 @@ static shoal_status plan_steps(shoal_train *train)
  * Workers whose replicas differ write one checkpoint, when they have become one. */
 static shoal_status save_before(shoal_train *train, uint64_t iteration)
 {
-    if (!train->server || iteration == train->owner_iteration || train->loose)
+    if (!train->server || iteration == train->update.owner_iteration || train->loose)
         return SHOAL_OK;
-    uint64_t done = train->owner_iteration + 1;
-    if (train->owner_saved == done || !train->owner_used || !shoali_checkpoint_due(train, done))
+    uint64_t done = train->update.owner_iteration + 1;
+    if (train->update.owner_saved == done || !train->update.owner_used ||
+        !shoali_checkpoint_due(train, done))
         return SHOAL_OK;
-    train->owner_saved = done;
+    train->update.owner_saved = done;
     return shoali_checkpoint_save_owner(train, done);
 }
 
@@ -285,18 +290,18 @@ static shoal_status owner_step(void *user, float *sum_in_weights_out, size_t off
 {
     shoal_train *train = user;
     SHOALI_TRY(save_before(train, iteration));
-    train->owner_used = true;
-    train->owner_iteration = iteration;
+    train->update.owner_used = true;
+    train->update.owner_iteration = iteration;
     shoali_step step = {
         .offset = offset,
         .count = count,
         .params = shoali_net_params(train->net) + offset,
         .grads = sum_in_weights_out,
         .params_out = sum_in_weights_out,
-        .lr = (float)shoali_lr_at(train->lr, train->desc.lr, iteration, train->steps),
+        .lr = (float)shoali_lr_at(train->update.lr, train->desc.lr, iteration, train->steps),
         .grad_scale = scale,
         .iteration = iteration};
-    shoali_optim_step(train->optim, &step);
+    shoali_optim_step(train->update.optim, &step);
     return SHOAL_OK;
 }
 
@@ -345,9 +350,9 @@ shoal_status shoali_train_start_sync(shoal_train *train)
         SHOALI_TRY(shoali_sync_set_codec(train->sync, desc.codec));
     train->loose = !shoali_sync_is_exact(train->sync);
     shoali_trace_reform(train);
-    train->apart.able = train->loose && shoali_sync_is_apart(train->sync);
-    if (train->carried != NULL)
-        shoali_sync_carry(train->sync, train->carried);
+    train->folder.apart.able = train->loose && shoali_sync_is_apart(train->sync);
+    if (train->state.carried != NULL)
+        shoali_sync_carry(train->sync, train->state.carried);
     return SHOAL_OK;
 }
 
@@ -380,9 +385,9 @@ static void advise_more(const shoal_train *train)
 
 static shoal_status all_done(const shoal_train *train)
 {
-    if (train->rank == 0 && train->desc.out != NULL && train->saved.step == train->steps &&
+    if (train->rank == 0 && train->desc.out != NULL && train->folder.saved.step == train->steps &&
         shoali_folder_goes_on(train))
-        SHOALI_TRY(shoali_checkpoint_conclude(train->desc.out, train->saved));
+        SHOALI_TRY(shoali_checkpoint_conclude(train->desc.out, train->folder.saved));
     const unsigned long long done = train->step, most = train->desc.max_steps;
     const unsigned long long end = train->desc.epochs * train->steps_per_epoch;
     if (most > 0 && most < done)
@@ -406,7 +411,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_stop_check(train));
     SHOALI_TRY(open_inputs(train));
     if (train->rank == 0 && (train->desc.out != NULL || train->desc.resume != NULL))
-        SHOALI_TRY(shoali_digest_of_data(train->dataset, train->data_sha256));
+        SHOALI_TRY(shoali_digest_of_data(train->data.set, train->folder.data_sha256));
     SHOALI_TRY(shoali_choice_create(train));
     SHOALI_TRY(plan_steps(train));
     if (train->comm != NULL) /* another training's on it: a checkpoint brings its own */
@@ -414,17 +419,17 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_gradients_begin(train)); /* not a thousand steps on */
     SHOALI_TRY(shoali_folder_enter(train));
     SHOALI_TRY(shoali_events_open(train));
-    if (train->desc.resume != NULL && train->membership == 0) /* else others have the state */
+    if (train->desc.resume != NULL && train->members.epoch == 0) /* else others have the state */
         SHOALI_TRY(shoali_checkpoint_choose(train));
-    if (train->desc.start != NULL && train->saved.step == 0)
+    if (train->desc.start != NULL && train->folder.saved.step == 0)
         SHOALI_TRY(shoali_checkpoint_start(train));
     SHOALI_TRY(shoali_admm_create(train));
-    shoali_optim_begin(train->optim, train->params);
-    if (train->saved.step > 0)
+    shoali_optim_begin(train->update.optim, train->params);
+    if (train->folder.saved.step > 0)
         SHOALI_TRY(shoali_checkpoint_load(train));
-    if (train->membership > 0 && train->desc.reform) {
+    if (train->members.epoch > 0 && train->desc.reform) {
         bool exact;
-        SHOALI_TRY(shoali_sync_asks(train->desc.sync, &exact, &train->carries));
+        SHOALI_TRY(shoali_sync_asks(train->desc.sync, &exact, &train->state.carries));
         train->loose = !exact;
         SHOALI_TRY(shoali_train_take_state(train));
     } else if (train->step >= train->steps)
@@ -432,7 +437,7 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_uneven_create(train));
     SHOALI_TRY(shoali_folder_undo(train));
     SHOALI_TRY(shoali_metrics_open(train));
-    if (train->membership > 0)
+    if (train->members.epoch > 0)
         SHOALI_TRY(shoali_metrics_reform(train, 0));
     SHOALI_TRY(shoali_straggler_open(train));
     SHOALI_TRY(shoali_trace_open(train));
@@ -449,8 +454,8 @@ static shoal_train *empty(const shoal_train_desc *desc)
     if (train == NULL)
         return NULL;
     train->desc = *desc;
-    train->train_loss = train->test_loss = train->test_accuracy = (double)NAN;
-    train->symbol_error_rate = train->bits_per_byte = (double)NAN;
+    train->epoch.train_loss = train->epoch.test_loss = train->epoch.test_accuracy = (double)NAN;
+    train->epoch.symbol_error_rate = train->epoch.bits_per_byte = (double)NAN;
     train->arena = shoali_arena_create(1 << 16);
     if (train->arena != NULL)
         return train;
@@ -478,8 +483,8 @@ shoal_status shoali_train_create_as(shoal_comm *comm, const shoal_train_desc *de
     shoal_train *train = empty(desc);
     if (train == NULL)
         return SHOAL_ENOMEM;
-    train->model_json = model_json;
-    shoal_status status = keep(train->arena, &train->model_json, NULL);
+    train->folder.model_json = model_json;
+    shoal_status status = keep(train->arena, &train->folder.model_json, NULL);
     return hand_over(train, status == SHOAL_OK ? set_up(train, comm) : status, train_out);
 }
 
@@ -526,18 +531,18 @@ void shoal_train_destroy(shoal_train *train)
     shoali_metrics_close(train);
     shoali_events_close(train);
     shoali_gradients_end(train);
-    shoali_digest_end(&train->marks.digest);
-    shoali_lr_destroy(train->lr);
-    shoali_optim_destroy(train->optim);
-    shoali_sampler_destroy(train->sampler);
+    shoali_digest_end(&train->folder.marks.digest);
+    shoali_lr_destroy(train->update.lr);
+    shoali_optim_destroy(train->update.optim);
+    shoali_sampler_destroy(train->data.sampler);
     shoali_hybrid_destroy(train);
     shoali_net_destroy(train->net);
-    shoali_dataset_close(train->dataset);
+    shoali_dataset_close(train->data.set);
     shoal_model_close(train->model);
     shoali_arena_destroy(train->arena);
     shoali_folder_release(train);
-    shoali_free(train->losses);
-    shoali_free(train->apart.written);
+    shoali_free(train->lost.them);
+    shoali_free(train->folder.apart.written);
     shoali_free(train);
     shoali_error_set(&error);
 }

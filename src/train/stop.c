@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "driver/driver.h"
 #include "shoal/sync.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 #define ASK_US 5e5
 enum { STEPS_MOST = 1000 };

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
-#include "train/trainer.h"
+#include "train/train.h"
 #include "watch/slow.h"
 
 enum { RECENT_STEPS = 256 }; /* the last so many steps are looked at */
@@ -27,28 +27,30 @@ static void tell(const shoal_train *train, const shoali_step_times *times, doubl
                                  .progress = {.step = train->step,
                                               .epoch = times->epoch + 1,
                                               .loss = told ? (float)times->loss : NAN,
-                                              .accuracy = (float)train->test_accuracy}};
+                                              .accuracy = (float)train->epoch.test_accuracy}};
     if (train->comm != NULL)
         shoali_comm_stepped(train->comm, &step);
 }
 
 void shoali_straggler_step(shoal_train *train, uint64_t step, const shoali_step_times *times)
 {
-    const double disk_us = train->disk_us;
-    train->disk_us = 0;
+    const double disk_us = train->slow.disk_us;
+    train->slow.disk_us = 0;
     tell(train, times, disk_us);
-    if (train->recent == NULL)
+    if (train->slow.recent == NULL)
         return;
     const uint64_t paused_us = shoali_comm_paused_us(train->comm);
-    const double paused = paused_us > train->paused_us ? (double)(paused_us - train->paused_us) : 0;
+    const double paused = paused_us > train->slow.paused_us
+                              ? (double)(paused_us - train->slow.paused_us)
+                              : 0;
     const double values[COLUMNS] = {times->step_us, times->compute_us, times->data_us, disk_us,
                                     paused,         times->samples};
     for (size_t i = 0; i < COLUMNS; i++)
-        train->recent[i * RECENT_STEPS + step % RECENT_STEPS] = (float)values[i];
+        train->slow.recent[i * RECENT_STEPS + step % RECENT_STEPS] = (float)values[i];
     train->totals.disk_us += disk_us;
     train->totals.paused_us += paused;
     train->totals.own_samples += times->samples;
-    train->paused_us = paused_us;
+    train->slow.paused_us = paused_us;
 }
 
 /* All that is summed over the ranks, each of which fills in its own. */
@@ -79,8 +81,8 @@ static void fill_steps(const shoal_train *train, const tables *t)
 {
     const uint64_t from = train->step > RECENT_STEPS ? train->step - RECENT_STEPS : 0;
     for (uint64_t s = from; s < train->step; s++) {
-        const float *recent = &train->recent[s % RECENT_STEPS];
-        t->column[STEP_US][s - from] = recent[0] / (float)train->member_count;
+        const float *recent = &train->slow.recent[s % RECENT_STEPS];
+        t->column[STEP_US][s - from] = recent[0] / (float)train->members.count;
         for (size_t i = 1; i < COLUMNS; i++)
             t->column[i][(s - from) * train->workers + train->rank] = recent[i * RECENT_STEPS];
     }
@@ -111,7 +113,7 @@ static shoal_status name_hosts(shoal_train *train)
     for (uint32_t i = 0; i < train->workers; i++) {
         shoal_peer_stats stats = {.size = sizeof stats};
         SHOALI_TRY(shoal_comm_peer_stats(train->comm, i, &stats));
-        snprintf(train->ranks[i].host, sizeof train->ranks[i].host, "%s", stats.host);
+        snprintf(train->slow.ranks[i].host, sizeof train->slow.ranks[i].host, "%s", stats.host);
     }
     return SHOAL_OK;
 }
@@ -136,15 +138,15 @@ static shoal_status judge(shoal_train *train, shoali_slow_input *input, uint64_t
     shoali_slow *slow = shoali_alloc_array(ranks, sizeof *slow);
     bool ok = links != NULL && slow != NULL;
     for (uint32_t i = 0; ok && i < ranks; i++) {
-        links[i] = train->ranks[i].sends_bytes_s;
-        links[ranks + i] = train->ranks[i].receives_bytes_s;
+        links[i] = train->slow.ranks[i].sends_bytes_s;
+        links[ranks + i] = train->slow.ranks[i].receives_bytes_s;
     }
     input->sends = links;
     input->receives = ok ? links + ranks : NULL;
     if (ok)
         shoali_slow_judge(input, slow);
     for (uint32_t i = 0; ok && i < ranks; i++) {
-        shoal_train_rank *r = &train->ranks[i];
+        shoal_train_rank *r = &train->slow.ranks[i];
         r->caused_ms = slow[i].caused_us * 1e-3;
         r->last_share = slow[i].last_share;
         r->since_step = first_step + slow[i].last_since;
@@ -159,14 +161,14 @@ static void take_means(shoal_train *train, const float *means, shoali_slow_input
 {
     for (uint32_t i = 0; i < train->workers; i++) {
         const float *of = means + (size_t)MEANS * i;
-        train->ranks[i] = (shoal_train_rank){.size = sizeof *train->ranks,
-                                             .compute_ms = (double)of[0] * 1e-3,
-                                             .wait_ms = (double)of[1] * 1e-3,
-                                             .data_ms = (double)of[2] * 1e-3,
-                                             .disk_ms = (double)of[3] * 1e-3,
-                                             .paused_ms = (double)of[4] * 1e-3,
-                                             .samples = (double)of[5]};
-        input->wait_us += (double)of[1] / train->member_count;
+        train->slow.ranks[i] = (shoal_train_rank){.size = sizeof *train->slow.ranks,
+                                                  .compute_ms = (double)of[0] * 1e-3,
+                                                  .wait_ms = (double)of[1] * 1e-3,
+                                                  .data_ms = (double)of[2] * 1e-3,
+                                                  .disk_ms = (double)of[3] * 1e-3,
+                                                  .paused_ms = (double)of[4] * 1e-3,
+                                                  .samples = (double)of[5]};
+        input->wait_us += (double)of[1] / train->members.count;
     }
 }
 
@@ -187,7 +189,7 @@ static shoal_status collect(shoal_train *train, const tables *t)
     take_means(train, t->means, &input);
     for (uint32_t s = 0; s < steps; s++)
         input.steps += input.step_us[s] > 0; /* not of the run that this one goes on from */
-    best_links(t->sends, ranks, train->ranks);
+    best_links(t->sends, ranks, train->slow.ranks);
     SHOALI_TRY(judge(train, &input, train->step - steps));
     return name_hosts(train);
 }
@@ -195,12 +197,12 @@ static shoal_status collect(shoal_train *train, const tables *t)
 shoal_status shoali_straggler_collect(shoal_train *train)
 {
     tables t;
-    if (train->recent == NULL)
+    if (train->slow.recent == NULL)
         return SHOAL_OK;
     SHOALI_TRY(make_tables(train->workers, &t));
     shoal_status status = collect(train, &t);
     shoali_free(t.all);
-    train->judged = status == SHOAL_OK;
+    train->slow.judged = status == SHOAL_OK;
     return status;
 }
 
@@ -209,18 +211,18 @@ shoal_status shoali_straggler_open(shoal_train *train)
     if (train->comm == NULL || train->workers < 2 || train->server || train->desc.no_exchange ||
         train->hybrid != NULL)
         return SHOAL_OK;
-    if (train->recent == NULL)
-        train->recent = shoali_arena_array(train->arena, COLUMNS * RECENT_STEPS,
-                                           sizeof *train->recent);
-    train->ranks = shoali_arena_array(train->arena, train->workers, sizeof *train->ranks);
-    return train->recent != NULL && train->ranks != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    if (train->slow.recent == NULL)
+        train->slow.recent = shoali_arena_array(train->arena, COLUMNS * RECENT_STEPS,
+                                                sizeof *train->slow.recent);
+    train->slow.ranks = shoali_arena_array(train->arena, train->workers, sizeof *train->slow.ranks);
+    return train->slow.recent != NULL && train->slow.ranks != NULL ? SHOAL_OK : SHOAL_ENOMEM;
 }
 
 shoal_status shoal_train_rank_of(const shoal_train *train, uint32_t rank,
                                  shoal_train_rank *rank_out)
 {
-    if (!train->judged || rank >= train->workers)
+    if (!train->slow.judged || rank >= train->workers)
         return shoali_fail(SHOAL_EINVAL, "nothing is known of rank %u", rank);
-    *rank_out = train->ranks[rank];
+    *rank_out = train->slow.ranks[rank];
     return SHOAL_OK;
 }

@@ -10,14 +10,15 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "driver/driver.h"
+#include "folder/apart.h"
+#include "folder/events.h"
 #include "model/model.h"
-#include "train/admm.h"
-#include "train/apart.h"
-#include "train/codec_choice.h"
-#include "train/events.h"
-#include "train/hybrid.h"
-#include "train/simulated.h"
-#include "train/trace.h"
+#include "trace/trace.h"
+#include "train/train.h"
+#include "worker/admm.h"
+#include "worker/codec_choice.h"
+#include "worker/hybrid.h"
+#include "worker/simulated.h"
 
 /* Backward FLOPs of the layer whose gradients start at offset, of the whole step's: for the
  * emulated compute time. The first one's has no input gradient to compute. */
@@ -47,16 +48,16 @@ static shoal_status on_ready(void *ctx, size_t offset, size_t count)
         return SHOAL_OK;
     if (!train->desc.no_overlap && !shoali_gradients_due(train) && !shoali_choice_alone(train))
         return tell_ready(train, offset, count);
-    train->ranges[train->range_count].offset = offset;
-    train->ranges[train->range_count].ready_us = shoali_now_us();
-    train->ranges[train->range_count++].count = count;
+    train->pass.ranges[train->pass.range_count].offset = offset;
+    train->pass.ranges[train->pass.range_count].ready_us = shoali_now_us();
+    train->pass.ranges[train->pass.range_count++].count = count;
     return SHOAL_OK;
 }
 
 /* The pass has ended now: its parts, whose sum is the whole. */
 static void tell_apart(shoal_train *train, uint64_t start_us, shoali_step_times *times)
 {
-    const shoali_pass_times *pass = &train->pass;
+    const shoali_pass_times *pass = &train->pass.times;
     shoali_trace_note(train, SHOALI_TRACE_BACKWARD, pass->turned_us);
     times->compute_us = (double)(shoali_now_us() - start_us);
     shoali_trace_note(train, SHOALI_TRACE_COMPUTE, start_us);
@@ -65,28 +66,47 @@ static void tell_apart(shoal_train *train, uint64_t start_us, shoali_step_times 
     times->backward_us = times->compute_us - times->data_us - times->forward_us;
 }
 
+/* Between backward pass and exchange: which codec. */
+static shoal_status choose_codec(shoal_train *train, uint64_t start_us, double compute_us)
+{
+    double probe_us;
+    SHOALI_TRY(shoali_choice_step(train, start_us, compute_us, &probe_us));
+    return probe_us > 0 ? shoali_metrics_choice(train, probe_us) : SHOAL_OK;
+}
+
+/* The sum is there: whether its codec kept its bound. */
+static shoal_status check_codec(shoal_train *train)
+{
+    shoali_bound_found found;
+    SHOALI_TRY(shoali_choice_check(train, &found));
+    if (found == SHOALI_BOUND_UNCHECKED)
+        return SHOAL_OK;
+    return shoali_metrics_codec_check(train, found == SHOALI_BOUND_BROKEN);
+}
+
 static shoal_status compute(shoal_train *train, const shoali_share *share, shoali_step_times *times)
 {
     uint64_t start = shoali_now_us();
     shoali_loss loss;
-    train->range_count = 0;
+    train->pass.range_count = 0;
     if (train->desc.batch_auto) /* what a whole batch should take */
         train->pace.deadline_us = train->desc.compute_ms * 1e3 * share->count / train->desc.batch;
-    shoali_pace_step(&train->pace, train->desc.seed, train->place, train->workers, train->step);
+    shoali_pace_step(&train->pace, train->desc.seed, train->members.place, train->workers,
+                     train->step);
     shoali_pace_start(&train->pace);
     SHOALI_TRY(shoali_train_pass(train, share, on_ready, train, &loss));
     shoali_pace_layer(&train->pace, train->pace.total_flops - train->pace.done_flops);
     tell_apart(train, start, times);
     if (shoali_gradients_due(train))
         SHOALI_TRY(shoali_gradients_dump(train));
-    SHOALI_TRY(shoali_choice_step(train, start, times->compute_us));
-    for (uint32_t i = 0; i < train->range_count; i++)
-        SHOALI_TRY(tell_ready(train, train->ranges[i].offset, train->ranges[i].count));
+    SHOALI_TRY(choose_codec(train, start, times->compute_us));
+    for (uint32_t i = 0; i < train->pass.range_count; i++)
+        SHOALI_TRY(tell_ready(train, train->pass.ranges[i].offset, train->pass.ranges[i].count));
     times->samples = loss.count;
     times->loss = loss.count > 0 ? loss.sum / loss.count : 0;
-    train->epoch_loss += loss.sum;
-    train->epoch_samples += loss.count;
-    train->epoch_total_samples += share->total;
+    train->epoch.loss += loss.sum;
+    train->epoch.samples += loss.count;
+    train->epoch.total_samples += share->total;
     return SHOAL_OK;
 }
 
@@ -107,7 +127,7 @@ static void update(shoal_train *train, float grad_scale, double lr)
                         .lr = (float)lr,
                         .grad_scale = grad_scale,
                         .iteration = train->step};
-    shoali_optim_step(train->optim, &step);
+    shoali_optim_step(train->update.optim, &step);
 }
 
 /* All simulated workers' gradients, one after the other, then their exchange. */
@@ -116,9 +136,9 @@ static shoal_status simulate(shoal_train *train, uint64_t epoch, uint64_t in_epo
 {
     bool finite = true;
     for (uint32_t w = 0; w < train->workers; w++) {
-        shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, w);
+        shoali_share share = shoali_sampler_share(train->data.sampler, epoch, in_epoch, w);
         SHOALI_TRY(compute(train, &share, times));
-        train->epoch_total_samples -= w > 0 ? share.total : 0;
+        train->epoch.total_samples -= w > 0 ? share.total : 0;
         shoali_simulated_keep(train, w);
     }
     SHOALI_TRY(shoali_simulated_sum(train, &finite, &times->sync));
@@ -179,7 +199,7 @@ static shoal_status let_go_on(shoal_train *train, uint64_t *next_step_out)
         status = goes_over();
     if (status != SHOAL_OK && train->loose && train->desc.reform) {
         train->step = *next_step_out;
-        train->unconcluded = true;
+        train->state.unconcluded = true;
     }
     if (status == SHOAL_OK && next.iteration > *next_step_out)
         *next_step_out = next.iteration; /* the protocol leaves out what this worker is behind */
@@ -200,7 +220,7 @@ static shoal_status exchange(shoal_train *train, shoal_verdict verdict, shoali_s
     if (verdict.stop && !train->loose)
         return ends_alone(train);
     SHOALI_TRY(check_own(train, &verdict));
-    SHOALI_TRY(verdict.apply ? shoali_choice_check(train) : SHOAL_OK);
+    SHOALI_TRY(verdict.apply ? check_codec(train) : SHOAL_OK);
     start = shoali_now_us();
     if (verdict.apply)
         update(train, verdict.grad_scale, times->lr);
@@ -235,7 +255,7 @@ static void account(shoal_train *train, const shoali_step_times *times)
     t->received_bytes += (double)times->sync.received_payload_bytes;
     t->samples += times->total;
     t->raw_bytes += 4.0 * (double)times->sync.dense_elems;
-    train->epoch_us += times->step_us;
+    train->epoch.us += times->step_us;
 }
 
 static bool replicas_due(const shoal_train *train)
@@ -258,7 +278,7 @@ static shoal_status become_mean(shoal_train *train)
  * leaves the protocol, and the others' end without it would be none. */
 static shoal_status finish(shoal_train *train)
 {
-    float *accuracy = train->worker_accuracy;
+    float *accuracy = train->epoch.worker_accuracy;
     if (train->sync == NULL)
         return SHOAL_OK;
     if (train->loose && train->desc.reform)
@@ -285,12 +305,12 @@ static shoal_status keep_own_state(shoal_train *train)
     shoali_train_place(train, train->step, &epoch, &in_epoch);
     if (count == 0 || in_epoch == 0 || train->loose)
         return SHOAL_OK;
-    if (train->own_state == NULL)
-        train->own_state = shoali_arena_array(train->arena, count, sizeof *state);
-    if (train->own_state == NULL)
+    if (train->state.own == NULL)
+        train->state.own = shoali_arena_array(train->arena, count, sizeof *state);
+    if (train->state.own == NULL)
         return SHOAL_ENOMEM;
-    memcpy(train->own_state, state, count * sizeof *state);
-    train->own_step = train->step;
+    memcpy(train->state.own, state, count * sizeof *state);
+    train->state.own_step = train->step;
     return SHOAL_OK;
 }
 
@@ -298,8 +318,8 @@ static shoal_status keep_own_state(shoal_train *train)
  * Where workers need not wait for each other they do not do it for this either, but at the end. */
 static shoal_status end_epoch(shoal_train *train, uint32_t epoch)
 {
-    train->last_epoch_s = train->epoch_us / 1e6;
-    train->epoch_over = true;
+    train->epoch.last_s = train->epoch.us / 1e6;
+    train->epoch.over = true;
     if (train->loose && train->step < train->steps)
         return SHOAL_OK;
     bool due = epoch % train->desc.evaluate_every == 0 || train->step == train->steps;
@@ -311,9 +331,9 @@ static shoal_status end_epoch(shoal_train *train, uint32_t epoch)
 
 static void begin_epoch(shoal_train *train)
 {
-    train->epoch_over = false;
-    train->epoch_loss = train->epoch_us = 0;
-    train->epoch_samples = train->epoch_total_samples = 0;
+    train->epoch.over = false;
+    train->epoch.loss = train->epoch.us = 0;
+    train->epoch.samples = train->epoch.total_samples = 0;
 }
 
 static void note_slow(const shoal_train *train, shoal_train_progress *progress_out)
@@ -336,15 +356,15 @@ static void describe_progress(const shoal_train *train, uint32_t epoch, bool ski
         .steps = train->steps,
         .epoch = epoch,
         .epochs = train->desc.epochs,
-        .loss = train->epoch_samples > 0 ? train->epoch_loss / (double)train->epoch_samples
+        .loss = train->epoch.samples > 0 ? train->epoch.loss / (double)train->epoch.samples
                                          : (double)NAN,
-        .samples_per_s = (double)train->epoch_total_samples / (train->epoch_us / 1e6),
-        .train_loss = train->train_loss,
-        .test_loss = train->test_loss,
-        .test_accuracy = train->test_accuracy,
-        .symbol_error_rate = train->symbol_error_rate,
-        .bits_per_byte = train->bits_per_byte,
-        .epoch_s = train->last_epoch_s,
+        .samples_per_s = (double)train->epoch.total_samples / (train->epoch.us / 1e6),
+        .train_loss = train->epoch.train_loss,
+        .test_loss = train->epoch.test_loss,
+        .test_accuracy = train->epoch.test_accuracy,
+        .symbol_error_rate = train->epoch.symbol_error_rate,
+        .bits_per_byte = train->epoch.bits_per_byte,
+        .epoch_s = train->epoch.last_s,
         .admm_gap = shoali_admm_gap(train),
         .skipped = skipped,
         .done = train->step == train->steps,
@@ -357,12 +377,12 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
 {
     uint64_t start = shoali_now_us();
     shoal_verdict verdict = {.apply = true, .grad_scale = 1};
-    shoali_share share = shoali_sampler_share(train->sampler, epoch, in_epoch, train->rank);
-    times->lr = shoali_lr_at(train->lr, train->desc.lr, train->step, train->steps);
+    shoali_share share = shoali_sampler_share(train->data.sampler, epoch, in_epoch, train->rank);
+    times->lr = shoali_lr_at(train->update.lr, train->desc.lr, train->step, train->steps);
     times->epoch = (uint32_t)epoch;
     times->first = share.first_serial;
-    times->step_first = epoch * train->dataset->train.count +
-                        shoali_sampler_taken(train->sampler, epoch, in_epoch);
+    times->step_first = epoch * train->data.set->train.count +
+                        shoali_sampler_taken(train->data.sampler, epoch, in_epoch);
     times->total = share.total;
     if (train->sync != NULL && shoali_sync_by_samples(train->sync)) {
         shoali_sync_set_samples(train->sync, share.count, train->desc.batch);
@@ -375,7 +395,7 @@ static shoal_status make_step(shoal_train *train, uint64_t epoch, uint64_t in_ep
     SHOALI_TRY(exchange(train, verdict, times, &next_step));
     shoali_trace_step(train, start);
     train->step = next_step < train->steps ? next_step : train->steps;
-    train->unconcluded = true;
+    train->state.unconcluded = true;
     SHOALI_TRY(shoali_admm_turn(train));
     SHOALI_TRY(shoali_uneven_step(train, &share, times->compute_us, before));
     times->step_us = (double)(shoali_now_us() - start);
@@ -409,7 +429,7 @@ static shoal_status conclude(shoal_train *train, bool ended, uint32_t epochs_don
                                          : shoali_checkpoint_save(train));
         shoali_trace_note(train, SHOALI_TRACE_CHECKPOINT, start);
     }
-    train->unconcluded = false;
+    train->state.unconcluded = false;
     return SHOAL_OK;
 }
 
@@ -430,23 +450,23 @@ shoal_status shoal_train_step(shoal_train *train, shoal_train_progress *progress
     uint64_t epoch, in_epoch, now;
     shoali_step_times times = {0};
     SHOALI_TRY(check_step(train));
-    bool over = train->step >= train->steps, again = over || train->unconcluded;
+    bool over = train->step >= train->steps, again = over || train->state.unconcluded;
     shoali_train_place(train, again && train->step > 0 ? train->step - 1 : train->step, &epoch,
                        &in_epoch);
-    if (again && train->step == train->from_step) { /* other workers made that step */
+    if (again && train->step == train->from.step) { /* other workers made that step */
         shoali_train_place(train, train->step, &epoch, &in_epoch);
-        epoch -= in_epoch == 0 && train->from_sample == 0 && epoch > 0;
+        epoch -= in_epoch == 0 && train->from.sample == 0 && epoch > 0;
     }
-    if (!again && (in_epoch == 0 || train->epoch_over))
+    if (!again && (in_epoch == 0 || train->epoch.over))
         begin_epoch(train);
     const shoal_status made = again ? SHOAL_OK : make_step(train, epoch, in_epoch, &times);
     if (made != SHOAL_OK && !train->desc.reform)
         shoali_folder_give_up(train);
     SHOALI_TRY(made);
-    train->folder_new = false;
+    train->folder.fresh = false;
     shoali_train_place(train, train->step, &now, &in_epoch);
     bool ended = now > epoch || train->step == train->steps;
-    if (train->unconcluded)
+    if (train->state.unconcluded)
         SHOALI_TRY(conclude(train, ended, (uint32_t)epoch + 1, times.step_us));
     describe_progress(train, (uint32_t)(ended ? epoch + 1 : epoch), times.skipped, progress_out);
     progress_out->epoch_ended = ended && !over;
@@ -463,12 +483,13 @@ shoal_status shoal_train_serve(shoal_train *train)
         return shoali_fail(SHOAL_EINVAL, "only a dedicated server (rank >= workers) serves");
     SHOALI_TRY(shoal_sync_serve(train->sync));
     if (train->loose)
-        return train->owner_used && train->desc.out != NULL
+        return train->update.owner_used && train->desc.out != NULL
                    ? shoali_checkpoint_save_owner(train, train->steps)
                    : SHOAL_OK;
-    if (train->owner_used && shoali_checkpoint_due(train, train->owner_iteration + 1) &&
-        train->owner_saved != train->owner_iteration + 1)
-        return shoali_checkpoint_save_owner(train, train->owner_iteration + 1);
+    if (train->update.owner_used &&
+        shoali_checkpoint_due(train, train->update.owner_iteration + 1) &&
+        train->update.owner_saved != train->update.owner_iteration + 1)
+        return shoali_checkpoint_save_owner(train, train->update.owner_iteration + 1);
     return SHOAL_OK;
 }
 
@@ -479,7 +500,7 @@ static void describe_summary(const shoal_train *train, double mean[12], float mo
     const double values[12] = {t->step_us / n,   t->compute_us / n,    t->wait_us / n,
                                t->comm_us / n,   t->encode_us / n,     t->decode_us / n,
                                t->update_us / n, t->payload_bytes / n, t->raw_bytes / n,
-                               t->step_us,       train->last_epoch_s,  0};
+                               t->step_us,       train->epoch.last_s,  0};
     for (int i = 0; i < 12; i++)
         mean[i] = values[i];
     most[0] = (float)values[0];
@@ -487,12 +508,12 @@ static void describe_summary(const shoal_train *train, double mean[12], float mo
 
 static void describe_replicas(const shoal_train *train, shoal_train_summary *summary)
 {
-    const float *accuracy = train->worker_accuracy;
+    const float *accuracy = train->epoch.worker_accuracy;
     summary->worker_accuracy_min = summary->worker_accuracy_max = (double)NAN;
     if (!train->loose || train->desc.no_evaluation)
         return;
-    for (uint32_t i = 0; i < train->member_count; i++) {
-        double value = (double)accuracy[train->members[i]];
+    for (uint32_t i = 0; i < train->members.count; i++) {
+        double value = (double)accuracy[train->members.ranks[i]];
         summary->worker_accuracy_min = fmin(summary->worker_accuracy_min, value);
         summary->worker_accuracy_max = fmax(summary->worker_accuracy_max, value);
     }
@@ -505,8 +526,8 @@ static shoal_status last_files(shoal_train *train, bool reports)
     shoal_error error;
     shoali_error_get(&error);
     const shoal_status ended = reports ? shoali_events_end(train) : SHOAL_OK;
-    if (train->marks.missed != NULL)
-        return shoali_error_set(train->marks.missed);
+    if (train->folder.marks.missed != NULL)
+        return shoali_error_set(train->folder.marks.missed);
     return kept != SHOAL_OK ? shoali_error_set(&error) : ended;
 }
 
@@ -523,20 +544,20 @@ shoal_status shoal_train_summarise(shoal_train *train, shoal_train_summary *summ
     shoali_error_get(&error);
     if (traced != SHOAL_OK && traced != SHOAL_EIO)
         return traced;
-    double n = train->sync != NULL || train->hybrid != NULL ? train->member_count : 1,
+    double n = train->sync != NULL || train->hybrid != NULL ? train->members.count : 1,
            ms = 1e-3 / n;
     *summary_out = (shoal_train_summary){
         .size = sizeof *summary_out,
-        .workers = train->comm != NULL ? train->member_count : train->workers,
+        .workers = train->comm != NULL ? train->members.count : train->workers,
         .ranks = train->workers,
-        .reporter = train->comm != NULL ? train->members[0] : 0,
+        .reporter = train->comm != NULL ? train->members.ranks[0] : 0,
         .steps = train->step,
         .params = train->info.param_count,
-        .test_loss = train->test_loss,
-        .test_accuracy = train->test_accuracy,
-        .symbol_error_rate = train->symbol_error_rate,
-        .bits_per_byte = train->bits_per_byte,
-        .train_loss = train->train_loss,
+        .test_loss = train->epoch.test_loss,
+        .test_accuracy = train->epoch.test_accuracy,
+        .symbol_error_rate = train->epoch.symbol_error_rate,
+        .bits_per_byte = train->epoch.bits_per_byte,
+        .train_loss = train->epoch.train_loss,
         .seconds = v[9] * 1e-6 / n,
         .epoch_s = v[10] / n,
         .step_ms = v[0] * ms,

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 enum { ROUND_STEPS = 5, ROUNDS = 3 };
 
@@ -89,7 +89,7 @@ static shoal_status divide(shoal_train *train)
     shoali_log(INFO, "batch auto: %u samples a step of %u in all (%.0f samples/s)",
                u->batches[train->rank], train->workers * train->desc.batch,
                (double)u->rates[train->rank]);
-    return shoali_sampler_divide(train->sampler, u->batches);
+    return shoali_sampler_divide(train->data.sampler, u->batches);
 }
 
 shoal_status shoali_uneven_step(shoal_train *train, const shoali_share *share, double compute_us,

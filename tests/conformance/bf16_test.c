@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "model/model_text.h"
 #include "nn/exec.h"
 #include "nn/rounded.h"
 

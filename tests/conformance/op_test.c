@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "model/model_text.h"
 #include "support/example_op.h"
 
 #define SHOAL_LAYER_DESCRIBED(name)

@@ -221,8 +221,8 @@ static void the_mean_moves_by_the_mean_gradient(void **state)
         desc.compute = "fixed:ms=10,jitter=0.4,slow=1:3x";
         desc.problem = "quadratic:lr=0.125,noise=0.5";
         shoal_sim *sim = open_sim(&o, &desc);
-        sim->on_event = note_gradients;
-        sim->on_event_ctx = &l;
+        sim->test.on_event = note_gradients;
+        sim->test.ctx = &l;
         shoali_problem_start(sim->problem, start);
         assert_ok(shoal_sim_run(sim));
         for (size_t j = 0; j < sim->count; j++) {
@@ -409,10 +409,10 @@ static void lose_somebody_at_every_event(uint32_t fault)
         uint64_t events = count_events(&o, &desc);
         for (uint64_t at = 0; at < events; at++) {
             shoal_sim *sim = open_sim(&o, &desc);
-            sim->inject_at = at;
-            sim->inject_fault = fault;
-            sim->inject_endpoint = (uint32_t)(at % sim->size);
-            uint32_t victim = sim->inject_endpoint;
+            sim->test.inject_at = at;
+            sim->test.inject_fault = fault;
+            sim->test.inject_endpoint = (uint32_t)(at % sim->size);
+            uint32_t victim = sim->test.inject_endpoint;
             check_end(sim, shoal_sim_run(sim), fault, victim);
             shoal_sim_destroy(sim);
         }

@@ -4,7 +4,7 @@
 #include "support/ranks.h"
 
 #include "support/tinydata.h"
-#include "train/trainer.h"
+#include "worker/worker.h"
 
 enum { RANKS = 4, WARM = 3, TIMES = 100, STEPS = 1000, COUNT = 5000, SECOND_US = 1000 * 1000 };
 

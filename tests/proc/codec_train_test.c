@@ -8,10 +8,11 @@
 
 #include "comm/comm.h"
 #include "driver/driver.h"
+#include "files/safetensors.h"
 #include "shoal/watch.h"
 #include "support/tinydata.h"
-#include "train/codec_choice_parts.h"
-#include "train/safetensors.h"
+#include "worker/codec_choice_parts.h"
+#include "worker/together.h"
 
 enum { STEPS = 14, WORKERS = 3, DEADLINE_US = 30000000 };
 

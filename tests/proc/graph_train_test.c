@@ -5,7 +5,7 @@
 
 #include "support/ranks.h"
 #include "support/tinydata.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 enum { WORKERS = 4, DEADLINE_US = 30000000 };
 

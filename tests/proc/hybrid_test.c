@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans that train: whatever way layers are divided, N workers are one worker with the whole batch,
  * and what they send is what the plan says, to the element. */
-#include "train/hybrid.h"
+#include "worker/hybrid.h"
+#include "worker/together.h"
 
 #include <math.h>
 
@@ -62,8 +63,8 @@ static shoal_train_desc tiny_desc(void)
 static double loss_of_step(const shoal_train *train, double *before)
 {
     bool first = (train->step - 1) % train->steps_per_epoch == 0;
-    double loss = train->epoch_loss - (first ? 0 : *before);
-    *before = train->epoch_loss;
+    double loss = train->epoch.loss - (first ? 0 : *before);
+    *before = train->epoch.loss;
     return loss;
 }
 
@@ -85,7 +86,7 @@ static void train_alone(const char *model, whole *w)
         if (step == 0)
             memcpy(w->first, train->grads, w->count * sizeof w->first[0]);
     }
-    w->test_loss = train->test_loss;
+    w->test_loss = train->epoch.test_loss;
     shoal_train_destroy(train);
 }
 
@@ -130,7 +131,7 @@ static void train_by(shoal_comm *comm, const whole *w, const char *path, uint64_
         if (step == 0)
             compare_first(w, train);
     }
-    rank_check(fabs(train->test_loss - w->test_loss) <= 1e-4 * w->test_loss);
+    rank_check(fabs(train->epoch.test_loss - w->test_loss) <= 1e-4 * w->test_loss);
     shoal_train_destroy(train);
 }
 

@@ -9,7 +9,7 @@
 #include "driver/driver.h"
 #include "support/ranks.h"
 #include "support/tinydata.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 enum { WORKERS = 3, BATCH = 4, COUNT_MAX = 1024 };
 #define SECONDS(n) ((int64_t)(n)*1000 * 1000)
@@ -66,7 +66,7 @@ static void meet_apart(const rank_env *env)
     uint32_t slots;
     rank_ok(shoal_train_create(comm, &desc, &train));
     const size_t count = train->param_count;
-    const float *velocity = shoali_optim_state(train->optim, &slots);
+    const float *velocity = shoali_optim_state(train->update.optim, &slots);
     rank_check(train->loose && count <= COUNT_MAX && slots == 1);
     for (int i = 0; i < steps_of[env->rank]; i++)
         rank_ok(shoal_train_step(train, &progress));
@@ -74,7 +74,7 @@ static void meet_apart(const rank_env *env)
         want[0][i] = none ? 0 : (double)train->params[i];
         want[1][i] = none ? 0 : (double)velocity[i];
     }
-    train->torn = none;
+    train->state.torn = none;
     sum(train, want[0], count);
     sum(train, want[1], count);
     rank_meet(env, WORKERS); /* who reforms ends what others are in */
@@ -85,7 +85,8 @@ static void meet_apart(const rank_env *env)
         rank_check(fabs((double)velocity[i] - speed) <= 1e-6 * (1 + fabs(speed)));
     }
     rank_ok(shoali_train_check_replicas(train)); /* to the last bit */
-    rank_check(train->step == FURTHEST && train->left_out == (p->empty ? 2 * BATCH : LEFT_OUT));
+    rank_check(train->step == FURTHEST &&
+               train->state.left_out == (p->empty ? 2 * BATCH : LEFT_OUT));
     rank_ok(shoal_train_step(train, &progress));
     rank_meet(env, 2 * WORKERS);
     shoal_train_destroy(train);
@@ -117,7 +118,7 @@ static void keep_momentum(const rank_env *env)
     rank_ok(shoal_train_reform(train, &comm, SECONDS(15)));
     double largest = 0;
     for (size_t i = 0; i < train->param_count; i++) {
-        carried[i] = train->carried[i];
+        carried[i] = train->state.carried[i];
         largest = fmax(largest, fabs((double)carried[i]));
     }
     rank_check(largest > 1e-6);

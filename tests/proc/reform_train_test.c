@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "support/ranks.h"
 #include "support/tinydata.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 enum { MEMBERS = 3, EPOCHS = 30 };
 #define SECONDS(n) ((int64_t)(n)*1000 * 1000)
@@ -22,8 +22,8 @@ static uint64_t serial_of(const shoal_train *train)
 {
     uint64_t epoch, in_epoch;
     shoali_train_place(train, train->step, &epoch, &in_epoch);
-    return epoch * train->dataset->train.count +
-           shoali_sampler_taken(train->sampler, epoch, in_epoch);
+    return epoch * train->data.set->train.count +
+           shoali_sampler_taken(train->data.sampler, epoch, in_epoch);
 }
 
 /* One step, or what it takes to go on. next: the serial of the first sample that no step took. */
@@ -86,7 +86,7 @@ static void train_on(const rank_env *env)
             atomic_fetch_add(&env->board->ready, 1);
         go_on(env, train, &comm, &next, &progress);
     }
-    rank_check(next == (uint64_t)EPOCHS * train->dataset->train.count);
+    rank_check(next == (uint64_t)EPOCHS * train->data.set->train.count);
     rank_check(train->workers == (p->replace ? MEMBERS : MEMBERS - 1));
     rank_ok(shoali_train_check_replicas(train));
     shoal_train_destroy(train);

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "support/tinydata.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 enum { STEPS = 20, WORKERS = 3, DEADLINE_US = 20000000 };
 
@@ -42,8 +42,8 @@ static void train_alone(whole *w)
     for (int step = 0; step < STEPS; step++) {
         assert_ok(shoal_train_step(train, &progress));
         bool first = (train->step - 1) % train->steps_per_epoch == 0;
-        w->loss[step] = train->epoch_loss - (first ? 0 : before);
-        before = train->epoch_loss;
+        w->loss[step] = train->epoch.loss - (first ? 0 : before);
+        before = train->epoch.loss;
         if (step == 0)
             memcpy(w->first, shoali_net_grads(train->net), w->count * sizeof w->first[0]);
     }
@@ -74,8 +74,8 @@ static void train_together(const rank_env *env)
     for (int step = 0; step < STEPS; step++) {
         rank_ok(shoal_train_step(train, &progress));
         bool first = (train->step - 1) % train->steps_per_epoch == 0;
-        double loss = train->epoch_loss - (first ? 0 : before);
-        before = train->epoch_loss;
+        double loss = train->epoch.loss - (first ? 0 : before);
+        before = train->epoch.loss;
         rank_ok(shoali_train_sum(train, &loss, 1, "loss of all"));
         rank_check(fabs(loss - w->loss[step]) <= 1e-5 * fabs(w->loss[step]));
         if (step == 0)
@@ -204,11 +204,11 @@ static void uneven(const rank_env *env)
     rank_ok(shoal_train_create(comm, &desc, &train));
     double seen[2] = {0};
     for (int step = 0; step < STEPS; step++) {
-        double before = (double)train->epoch_samples;
+        double before = (double)train->epoch.samples;
         rank_ok(shoal_train_step(train, &progress));
         bool first = (train->step - 1) % train->steps_per_epoch == 0;
-        seen[0] += (double)train->epoch_samples - (first ? 0 : before);
-        seen[1] += train->step == 1 ? (double)train->epoch_samples : 0;
+        seen[0] += (double)train->epoch.samples - (first ? 0 : before);
+        seen[1] += train->step == 1 ? (double)train->epoch.samples : 0;
     }
     rank_check(seen[1] == 8);
     uint32_t sum = 0;
@@ -220,7 +220,7 @@ static void uneven(const rank_env *env)
     for (uint32_t w = 0; w < 3; w++)
         rank_check(train->uneven.batches[w] >= 8 && train->uneven.batches[w] <= 13);
     uint32_t last = (uint32_t)(train->steps % train->steps_per_epoch);
-    double total = (double)train->dataset->train.count *
+    double total = (double)train->data.set->train.count *
                        (double)(train->steps / train->steps_per_epoch) +
                    last * 32.0;
     rank_ok(shoali_train_sum(train, seen, 1, "samples of all"));

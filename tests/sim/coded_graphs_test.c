@@ -65,8 +65,8 @@ static void run(const char *sync, const char *codec, const char *problem, uint64
     for (uint32_t w = 0; w < WORKERS && apart; w++)
         for (uint32_t j = 0; j < COUNT; j++)
             sim->nodes[w].tensors.params[j] = (float)(shoali_rng_normal(7, w, j) + 0.1 * w);
-    sim->on_event = note_end;
-    sim->on_event_ctx = out;
+    sim->test.on_event = note_end;
+    sim->test.ctx = out;
     assert_ok(shoal_sim_run(sim));
     assert_ok(shoal_sim_results_get(sim, &r));
     out->sent = r.sent_bytes;

@@ -137,8 +137,8 @@ static void no_gap_exceeds_its_bound(void **state)
             for (uint32_t a = 0; a < WORKERS; a++)
                 shoali_graph_distances(&graph, a, g.distance[a]);
             shoal_sim *sim = open_sim(&desc);
-            sim->on_event = note_gaps;
-            sim->on_event_ctx = &g;
+            sim->test.on_event = note_gaps;
+            sim->test.ctx = &g;
             assert_ok(shoal_sim_run(sim));
             for (uint32_t a = 0; a < WORKERS; a++)
                 for (uint32_t b = 0; b < WORKERS; b++) {
@@ -181,8 +181,8 @@ static void the_end_is_common_and_the_mean_is_conserved(void **state)
         desc.compute = "fixed:ms=10,jitter=0.4,slow=1:3x";
         desc.problem = "quadratic:lr=0.125,noise=0.5";
         shoal_sim *sim = open_sim(&desc);
-        sim->on_event = note_gradients;
-        sim->on_event_ctx = &l;
+        sim->test.on_event = note_gradients;
+        sim->test.ctx = &l;
         shoali_problem_start(sim->problem, start);
         assert_ok(shoal_sim_run(sim));
         for (size_t j = 0; j < sim->count; j++) {
@@ -234,9 +234,9 @@ static void survivors_finish_without_the_lost(void **state)
         for (int run = 0; run < 60; run++) {
             shoal_sim *sim = open_sim(&desc);
             uint32_t victim = (uint32_t)(shoali_rng_next(&rng) % WORKERS);
-            sim->inject_at = shoali_rng_next(&rng) % 1200;
-            sim->inject_fault = faults[run % 3];
-            sim->inject_endpoint = victim;
+            sim->test.inject_at = shoali_rng_next(&rng) % 1200;
+            sim->test.inject_fault = faults[run % 3];
+            sim->test.inject_endpoint = victim;
             shoal_status status = shoal_sim_run(sim);
             assert_true(status == SHOAL_OK || status == SHOAL_ECANCELLED);
             for (uint32_t w = 0; w < WORKERS; w++)

@@ -183,9 +183,9 @@ static outcome run(uint64_t seed)
     desc.bucket_bytes = p.bucket_bytes;
     desc.seed = seed + 1;
     assert_ok(shoal_sim_create(&desc, &sim));
-    sim->on_event = watch;
-    sim->on_send = watch_send;
-    sim->on_event_ctx = &l;
+    sim->test.on_event = watch;
+    sim->test.on_send = watch_send;
+    sim->test.ctx = &l;
     outcome o = {.status = shoal_sim_run(sim)};
     bool fits = o.status == SHOAL_OK || o.status == SHOAL_EPEER || o.status == SHOAL_ECANCELLED;
     if (!fits)

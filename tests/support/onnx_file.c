@@ -5,6 +5,7 @@
 
 #include "base/read_file.h"
 #include "model/export_onnx.h"
+#include "model/model_text.h"
 #include "support/check.h"
 
 enum { LAYERS_MAX = 32 };

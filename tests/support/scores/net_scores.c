@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/safetensors.h"
+#include "files/weights.h"
 #include "model/model.h"
 #include "nn/nn.h"
-#include "train/safetensors.h"
-#include "train/weights.h"
 
 static shoal_status load(const char *path, const shoal_model *model, shoali_net *net)
 {

@@ -99,8 +99,8 @@ static void the_survivors_mean_is_what_all_end_with(void **state)
         uint32_t starts = 0;
         desc.problem = "mixing";
         shoal_sim *sim = open_sim(&desc);
-        sim->on_event = starts_are_equal;
-        sim->on_event_ctx = &starts;
+        sim->test.on_event = starts_are_equal;
+        sim->test.ctx = &starts;
         assert_ok(shoal_sim_run(sim));
         assert_int_equal(epochs_of(sim), 1);
         assert_int_equal(starts, WORKERS);
@@ -134,8 +134,8 @@ static void all_reduce_goes_on_with_reform(void **state)
     desc.iterations = 60;
     shoal_sim *sim = open_sim(&desc);
     double before = shoali_problem_excess(sim->problem, sim->nodes[0].tensors.params);
-    sim->on_event = starts_are_equal;
-    sim->on_event_ctx = &starts;
+    sim->test.on_event = starts_are_equal;
+    sim->test.ctx = &starts;
     assert_status(shoal_sim_run(sim), SHOAL_ECANCELLED); /* one stays away */
     assert_ok(shoal_sim_results_get(sim, &r));
     assert_int_equal(r.epochs, 3);
@@ -178,7 +178,7 @@ static void gaps_keep_their_bound(void *ctx, shoal_sim *sim, uint32_t endpoint,
     uint64_t mine = sim->nodes[endpoint].iteration;
     (void)event;
     for (uint32_t w = 0; w < WORKERS && endpoint < WORKERS; w++) {
-        bool there = sim->nodes[w].end == SHOAL_SIM_RUNNING && sim->gone == 0;
+        bool there = sim->nodes[w].end == SHOAL_SIM_RUNNING && sim->epoch.gone == 0;
         if (there && mine > sim->nodes[w].iteration)
             assert_true(mine - sim->nodes[w].iteration <=
                         (uint64_t)b->per_edge * b->distance[endpoint][w]);
@@ -206,8 +206,8 @@ static void gap_bounds_hold_in_every_epoch(void **state)
             shoali_graph_distances(&graph, w, b.distance[w]);
         shoali_graph_close(&graph);
         shoal_sim *sim = open_sim(&desc);
-        sim->on_event = gaps_keep_their_bound;
-        sim->on_event_ctx = &b;
+        sim->test.on_event = gaps_keep_their_bound;
+        sim->test.ctx = &b;
         assert_ok(shoal_sim_run(sim));
         assert_int_equal(epochs_of(sim), 1);
         shoal_sim_destroy(sim);
@@ -231,9 +231,9 @@ static void lost_and_back_at_any_time(void **state)
             shoal_sim_desc desc = describe(forms[f], plan);
             desc.problem = "quadratic:lr=0.1";
             shoal_sim *sim = open_sim(&desc);
-            sim->inject_at = shoali_rng_next(&rng) % 900;
-            sim->inject_fault = faults[run % 3];
-            sim->inject_endpoint = victim;
+            sim->test.inject_at = shoali_rng_next(&rng) % 900;
+            sim->test.inject_fault = faults[run % 3];
+            sim->test.inject_endpoint = victim;
             shoal_status status = shoal_sim_run(sim);
             assert_true(status == SHOAL_OK || status == SHOAL_ECANCELLED);
             for (uint32_t w = 0; w < WORKERS; w++) {

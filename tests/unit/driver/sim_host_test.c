@@ -65,8 +65,8 @@ static void time_is_accounted(void **state)
         assert_int_equal(r.end, SHOAL_SIM_DONE);
         assert_int_equal(r.iterations, ITERATIONS);
         assert_int_equal(r.compute_ns, ITERATIONS * ((w == 3 ? 20000000 : 10000000) + 2000000));
-        assert_in_range(r.compute_ns + r.idle_ns, sim->results.duration_ns - 1000000,
-                        sim->results.duration_ns);
+        assert_in_range(r.compute_ns + r.idle_ns, sim->report.results.duration_ns - 1000000,
+                        sim->report.results.duration_ns);
     }
     shoal_sim_destroy(sim);
 }
@@ -86,8 +86,8 @@ static void gradients_become_ready_in_the_backward_pass(void **state)
     (void)state;
     uint64_t at_ns[3] = {0};
     shoal_sim *sim = open_toy("fixed:ms=9,backward=0.5", NULL);
-    sim->on_event = note_ready;
-    sim->on_event_ctx = at_ns;
+    sim->test.on_event = note_ready;
+    sim->test.ctx = at_ns;
     assert_ok(shoal_sim_run(sim));
     assert_int_equal(at_ns[0], 6000000); /* 4 of 12 elements after the forward half */
     assert_int_equal(at_ns[1], 9000000);
@@ -106,7 +106,7 @@ static void a_death_is_noticed_after_a_latency_a_freeze_after_the_silence(void *
     for (size_t i = 0; i < 2; i++) {
         shoal_sim *sim = open_toy("fixed:ms=10", cases[i].plan);
         assert_status(shoal_sim_run(sim), SHOAL_EPEER);
-        assert_in_range(sim->results.duration_ns, cases[i].from_ns, cases[i].to_ns);
+        assert_in_range(sim->report.results.duration_ns, cases[i].from_ns, cases[i].to_ns);
         assert_int_equal(sim->nodes[3].end, SHOAL_SIM_DEAD);
         assert_int_equal(sim->nodes[1].end, SHOAL_SIM_FAILED);
         shoal_sim_destroy(sim);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations entered by hand: the machines of the simulation know nothing of them. */
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 #include "support/check.h"
 
@@ -63,13 +63,13 @@ static void an_operation_waits_for_all_and_ends_for_all(void **state)
     shoali_sim_op_enter(sim, 0, &op);
     settle(sim);
     assert_int_equal(sim->now_ns, 0);
-    assert_int_equal(sim->ops[0].state, SHOALI_SIM_OP_GATHERING);
+    assert_int_equal(sim->ops.places[0].state, SHOALI_SIM_OP_GATHERING);
     assert_true(sim->nodes[0].tensors.grads[0] == 1);
     shoali_sim_op_enter(sim, 1, &op);
-    assert_int_equal(sim->ops[0].state, SHOALI_SIM_OP_LATENCY);
+    assert_int_equal(sim->ops.places[0].state, SHOALI_SIM_OP_LATENCY);
     settle(sim);
-    assert_int_equal(sim->ops[0].state, SHOALI_SIM_OP_FREE);
-    assert_int_equal(sim->results.operations, 1);
+    assert_int_equal(sim->ops.places[0].state, SHOALI_SIM_OP_FREE);
+    assert_int_equal(sim->report.results.operations, 1);
     assert_in_range(sim->now_ns, 516000, 524000);
     for (uint32_t w = 0; w < WORKERS; w++)
         for (size_t j = 0; j < COUNT; j++)
@@ -103,13 +103,13 @@ static void members_that_differ_are_told(void **state)
     shoali_sim_op_enter(sim, 0, &op);
     op.pull_coded = false;
     shoali_sim_op_enter(sim, 1, &op);
-    assert_int_equal(sim->ops[0].state, SHOALI_SIM_OP_FAILED);
-    assert_int_equal(sim->ops[0].status, SHOAL_EMISMATCH);
+    assert_int_equal(sim->ops.places[0].state, SHOALI_SIM_OP_FAILED);
+    assert_int_equal(sim->ops.places[0].status, SHOAL_EMISMATCH);
     settle(sim);
-    assert_int_equal(sim->ops[0].told, 2);
+    assert_int_equal(sim->ops.places[0].told, 2);
     shoali_sim_op_enter(sim, 2, &op); /* late: told, too */
     settle(sim);
-    assert_int_equal(sim->ops[0].told, 3);
+    assert_int_equal(sim->ops.places[0].told, 3);
     shoal_sim_destroy(sim);
 }
 
@@ -124,15 +124,15 @@ static void cancelling_ends_it_in_every_state(void **state)
         if (entered == WORKERS) { /* on its way */
             const shoali_sim_event event = shoali_sim_pop(&sim->queue);
             shoali_sim_handle(sim, &event);
-            assert_int_equal(sim->ops[0].state, SHOALI_SIM_OP_MOVING);
+            assert_int_equal(sim->ops.places[0].state, SHOALI_SIM_OP_MOVING);
         }
         shoali_sim_op_cancel(sim, 0, 5);
         shoali_sim_op_cancel(sim, 1, 5);
         shoali_sim_op_cancel(sim, 1, 6); /* there is none */
         settle(sim);
-        assert_int_equal(sim->ops[0].status, SHOAL_ECANCELLED);
-        assert_int_equal(sim->ops[0].told, entered);
-        assert_int_equal(sim->results.operations, 0);
+        assert_int_equal(sim->ops.places[0].status, SHOAL_ECANCELLED);
+        assert_int_equal(sim->ops.places[0].told, entered);
+        assert_int_equal(sim->report.results.operations, 0);
         shoal_sim_destroy(sim);
     }
 }
@@ -146,11 +146,11 @@ static void a_member_that_stands_still_hangs_it_until_it_is_noticed(void **state
     shoali_sim_op_enter(sim, 1, &op);
     shoali_sim_ops_hang(sim, 1);
     settle(sim);
-    assert_int_equal(sim->ops[0].state, SHOALI_SIM_OP_HUNG);
+    assert_int_equal(sim->ops.places[0].state, SHOALI_SIM_OP_HUNG);
     shoali_sim_ops_fail(sim, 1, "endpoint 1 is lost");
     settle(sim);
-    assert_int_equal(sim->ops[0].status, SHOAL_EPEER);
-    assert_non_null(strstr(sim->ops[0].text, "endpoint 1 is lost"));
+    assert_int_equal(sim->ops.places[0].status, SHOAL_EPEER);
+    assert_non_null(strstr(sim->ops.places[0].text, "endpoint 1 is lost"));
     shoal_sim_destroy(sim);
 }
 

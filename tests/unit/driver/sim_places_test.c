@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 #include "support/check.h"
 
@@ -36,11 +36,11 @@ static void every_open_id_is_found_and_no_other(void **state)
         } else {
             places[i] = shoali_sim_place_take(sim, ids[i], 1 + i % 7);
             assert_true(places[i] != SHOALI_SIM_NO_PLACE);
-            sim->ops[places[i]].state = SHOALI_SIM_OP_GATHERING;
+            sim->ops.places[places[i]].state = SHOALI_SIM_OP_GATHERING;
         }
         open[i] = !open[i];
     }
-    assert_true(sim->op_count <= IDS); /* places were used again */
+    assert_true(sim->ops.count <= IDS); /* places were used again */
     shoal_sim_destroy(sim);
 }
 

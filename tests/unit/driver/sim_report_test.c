@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -119,7 +119,7 @@ static void a_run_that_is_stopped_is_cancelled(void **state)
     assert_ok(shoal_sim_watch(sim, stop_at_twenty, &sim));
     assert_status(shoal_sim_run(sim), SHOAL_ECANCELLED);
     assert_in_range(sim->nodes[0].done, 4, 6);
-    assert_false(sim->files.came_out);
+    assert_false(sim->told.files.came_out);
     shoal_sim_destroy(sim);
     shoal_sim_stop(NULL);
 }
@@ -134,7 +134,7 @@ static void inflated_bytes_take_longer(void **state)
     desc.tensors = &tenth;
     desc.inflate = 10;
     shoal_sim *inflated = run(&desc);
-    assert_int_equal(whole->results.duration_ns, inflated->results.duration_ns);
+    assert_int_equal(whole->report.results.duration_ns, inflated->report.results.duration_ns);
     shoal_sim_destroy(whole);
     shoal_sim_destroy(inflated);
 }
@@ -166,8 +166,8 @@ static void who_watches_sees_it_go_on(void **state)
         assert_ok(shoal_sim_watch(sim, look, &s));
         assert_ok(shoal_sim_run(sim));
         alone = run(&desc);
-        assert_int_equal(sim->results.log_hash, alone->results.log_hash);
-        assert_int_equal(s.calls, 1 + sim->steps);
+        assert_int_equal(sim->report.results.log_hash, alone->report.results.log_hash);
+        assert_int_equal(s.calls, 1 + sim->report.steps);
         if (by_time)
             assert_true(s.total == 2 && s.done > 1.5 && s.done == s.virtual_s);
         else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 #include "support/check.h"
 
@@ -24,7 +24,7 @@ static void open_op(fixture *f, const shoal_sim_desc *desc, const char *collecti
     assert_ok(shoali_collective_open(collective, &f->collective));
     f->op = (shoali_sim_op){.size = f->sim->size,
                             .contributors = f->sim->workers,
-                            .members = f->sim->endpoint_ids,
+                            .members = f->sim->world.endpoint_ids,
                             .collective = &f->collective};
     f->op.op = (shoali_sync_op){.count = COUNT, .push_coded = true, .pull_coded = true};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/sim.h"
+#include "driver/sim_parts.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -33,21 +33,21 @@ static void hosts_links_and_latencies_are_the_clusters(void **state)
     (void)scratch_dir_make();
     shoal_sim *sim = open_cluster("fixed:ms=10");
     assert_int_equal(sim->workers, 5);
-    assert_int_equal(sim->hosts[1], 0);
-    assert_int_equal(sim->hosts[3], 1);
-    assert_int_equal(sim->hosts[4], 2);
+    assert_int_equal(sim->world.hosts[1], 0);
+    assert_int_equal(sim->world.hosts[3], 1);
+    assert_int_equal(sim->world.hosts[4], 2);
     assert_int_equal(shoali_sim_latency_ns(sim, 0, 1), 0);
     assert_int_equal(shoali_sim_latency_ns(sim, 0, 4), 5000);
     uint32_t links[2];
     assert_true(shoali_sim_links(sim, 0, 4, links));
-    assert_int_equal(links[0], sim->pair_links);
-    assert_int_equal(links[1], sim->pair_links);
+    assert_int_equal(links[0], sim->world.pair_links);
+    assert_int_equal(links[1], sim->world.pair_links);
     assert_true(shoali_sim_links(sim, 4, 0, links));
     assert_int_equal(links[0], 2 * 2);
     assert_int_equal(links[1], 2 * 0 + 1);
     assert_true(shoali_sim_links(sim, 2, 3, links));
-    assert_int_equal(links[0], sim->own_links + 2 * 2);
-    assert_int_equal(links[1], sim->own_links + 2 * 3 + 1);
+    assert_int_equal(links[0], sim->world.own_links + 2 * 2);
+    assert_int_equal(links[1], sim->world.own_links + 2 * 3 + 1);
     assert_true(fabs(shoali_sim_link_rate(sim, links[0]) - 32) < 1e-9);
     shoal_sim_destroy(sim);
     scratch_dir_remove();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameter counts against those that are published with the weights. */
 #include "base/read_file.h"
-#include "model/model.h"
+#include "model/model_text.h"
 #include "support/check.h"
 
 #define SIZES                                                                     \

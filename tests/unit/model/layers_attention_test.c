@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shapes, counts and refusals of the kinds of language models. */
-#include "model/model.h"
+#include "model/model_text.h"
 #include "support/check.h"
 
 static shoal_status build(shoal_shape input, const char *first, const char *second,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/model.h"
+#include "model/model_text.h"
 
 #include <math.h>
 #include <unistd.h>

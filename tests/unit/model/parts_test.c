@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Described blocks as layers that train: as many parameters, and refusals by name. */
-#include "model/model.h"
+#include "model/model_text.h"
 #include "support/check.h"
 
 #define GPT "transformer:heads=4,ff=24"

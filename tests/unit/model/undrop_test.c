@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dropout=off: no layer leaves anything out, and nothing else changes. */
-#include "model/model.h"
+#include "model/model_text.h"
 #include "support/check.h"
 
 static void rates_are_gone(void **state)

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "model/model.h"
+#include "model/model_text.h"
 #include "nn/nn.h"
 #include "support/llama_numbers.h"
 #include "support/reference_net.h"

@@ -2,7 +2,7 @@
 /* Numbers by hand; gradients are op_test.c's. */
 #include "support/check.h"
 
-#include "model/model.h"
+#include "model/model_text.h"
 #include "nn/nn.h"
 
 static shoal_status open(shoal_shape input, shoal_model **model_out)

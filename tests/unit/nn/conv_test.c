@@ -3,6 +3,7 @@
  * what is no number. */
 #include <math.h>
 
+#include "model/model_text.h"
 #include "nn/exec.h"
 #include "support/check.h"
 #include "support/conv_double.h"

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "model/model_text.h"
 #include "nn/nn.h"
 #include "support/check.h"
 

@@ -2,7 +2,7 @@
 /* Numbers by hand; gradients are op_test.c's. */
 #include "support/check.h"
 
-#include "model/model.h"
+#include "model/model_text.h"
 #include "nn/nn.h"
 
 static const float x[2][3][2] = {{{1, -2}, {3, 4}, {5, 10}}, {{-1, 0}, {0, 0.5f}, {4, 1}}};

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/rng.h"
+#include "model/model_text.h"
 #include "support/check.h"
 
 enum { DEPTH = 14, VALUES = DEPTH + 1, NOBODY = 1000 };

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "model/model.h"
+#include "model/model_text.h"
 #include "nn/nn.h"
 
 enum { FIELDS = 3, VOCAB = 11, WIDTH = 2, COUNT = 4 };

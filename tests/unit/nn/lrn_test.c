@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "model/model.h"
+#include "model/model_text.h"
 #include "nn/nn.h"
 
 enum { CHANNELS = 6, PIXELS = 2, VALUES = CHANNELS * PIXELS };

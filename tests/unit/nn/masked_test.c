@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "model/model_text.h"
 #include "support/check.h"
 
 enum { FRAMES = 40, CLASSES = 11, SAMPLES = 4000, COUNT = 3 };

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "model/model_text.h"
 #include "nn/nn.h"
 #include "support/net_cases.h"
 #include "support/reference_net.h"

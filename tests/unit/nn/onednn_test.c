@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "model/model.h"
+#include "model/model_text.h"
 #include "nn/nn.h"
 #include "nn/onednn.h"
 #include "support/check.h"

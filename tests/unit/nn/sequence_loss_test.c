@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "model/model_text.h"
 #include "nn/sequence_loss.h"
 
 enum { FRAMES = 6, CLASSES = 4 };

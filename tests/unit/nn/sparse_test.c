@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "model/model_text.h"
 #include "nn/exec.h"
 #include "nn/nn.h"
 

@@ -95,8 +95,8 @@ static void all_take_the_exact_mean(void **state)
     (void)state;
     double sum[40] = {0};
     shoal_sim *sim = open_sim();
-    sim->on_event = note_replicas;
-    sim->on_event_ctx = sum;
+    sim->test.on_event = note_replicas;
+    sim->test.ctx = sum;
     assert_ok(shoal_sim_run(sim));
     for (uint32_t w = 0; w < WORKERS; w++)
         for (size_t j = 0; j < sim->count; j++) {
@@ -126,9 +126,9 @@ static void lose_somebody_at_every_event(uint32_t fault)
     for (uint64_t at = 0; at < events * WORKERS; at++) {
         shoal_sim *sim = open_sim();
         uint32_t victim = (uint32_t)(at % WORKERS), first = victim == 0 ? 1 : 0;
-        sim->inject_at = at / WORKERS;
-        sim->inject_fault = fault;
-        sim->inject_endpoint = victim;
+        sim->test.inject_at = at / WORKERS;
+        sim->test.inject_fault = fault;
+        sim->test.inject_endpoint = victim;
         shoal_status status = shoal_sim_run(sim);
         assert_true(status == SHOAL_OK || status == SHOAL_ECANCELLED);
         for (uint32_t w = 0; w < WORKERS; w++) {

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "data/sequence.h"
 #include "support/scratch_dir.h"
-#include "train/trainer.h"
+#include "worker/worker.h"
 
 enum { COUNT = 24, FRAMES = 10, VALUES = 4, CLASSES = 3 };
 static const char *dir;

@@ -5,7 +5,7 @@
 #include "support/tinydata.h"
 #include <jansson.h>
 
-#include "train/trainer.h"
+#include "worker/worker.h"
 
 static int set_up(void **state)
 {

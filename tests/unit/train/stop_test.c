@@ -4,7 +4,7 @@
 #include "support/check.h"
 
 #include "support/tinydata.h"
-#include "train/trainer.h"
+#include "worker/worker.h"
 
 enum { STEPS = 12, ASKED = 4 };
 
@@ -42,7 +42,7 @@ static shoal_train_progress run(const shoal_train_desc *desc, uint64_t ask_at)
         assert_ok(shoal_train_step(train, &progress));
         train->stop.next = 0; /* at once, not in half a second */
     } while (!progress.done && !progress.stopped);
-    assert_int_equal(train->saved.step, progress.step);
+    assert_int_equal(train->folder.saved.step, progress.step);
     shoal_train_destroy(train);
     return progress;
 }

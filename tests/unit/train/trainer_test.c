@@ -5,9 +5,9 @@
 
 #include <math.h>
 
+#include "files/safetensors.h"
 #include "support/tinydata.h"
-#include "train/safetensors.h"
-#include "train/trainer.h"
+#include "worker/worker.h"
 
 enum { BATCH = 8 };
 static char out[256];
