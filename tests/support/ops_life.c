@@ -262,7 +262,7 @@ static void draw_act(life *l, const life_shape *s, bool last)
     const uint32_t traits = s->form->traits;
     act->shape = s;
     act->last = last;
-    act->bad = act->odd = act->fails = LIFE_NOBODY;
+    act->bad = act->odd = act->fails = act->garbles = LIFE_NOBODY;
     if ((traits & FORM_TROUBLE) != 0 && !life_has_owner(s) && s->reduce == SHOAL_SUM &&
         s->count > 1) {
         const uint64_t what = life_random(l, 16);
@@ -272,6 +272,8 @@ static void draw_act(life *l, const life_shape *s, bool last)
         else if (what == 1 && strcmp(s->form->collective, "direct") == 0)
             act->odd = one;
     }
+    if ((traits & FORM_TOY) != 0 && !last && life_random(l, 8) == 0)
+        act->garbles = s->members[life_random(l, s->member_count)];
     if (life_has_owner(s) && !last && life_random(l, 4) == 0)
         act->fails = s->members[life_random(l, s->member_count)];
     for (uint32_t r = 0; r < LIFE_RANKS; r++) {

@@ -87,6 +87,7 @@ typedef struct life_act {
     const life_shape *shape;
     uint32_t bad, odd; /* the rank that brings NaN; that starts something else */
     uint32_t fails;    /* whose owner's job fails, if it has one */
+    uint32_t garbles;  /* whose coded bytes arrive as nothing that decodes */
     bool last;         /* when all trouble is over */
     life_part part[LIFE_RANKS];
 } life_act;

@@ -122,7 +122,7 @@ static bool is_true(const life *l, const life_act *act, const life_part *part)
     case SHOAL_EMISMATCH:
         return act->odd != LIFE_NOBODY;
     case SHOAL_ECORRUPT:
-        return act->fails != LIFE_NOBODY;
+        return act->fails != LIFE_NOBODY || act->garbles != LIFE_NOBODY;
     case SHOAL_ENOTFINITE:
         return act->bad != LIFE_NOBODY && about >= 0 && l->who[about] == act->bad;
     default:
