@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is lost, when, and for what reason: silence against patience, among few and among many. */
+#include "alive/view.h"
+
+#include "alive/alive.h"
+#include "member/beats.h"
+#include "support/check.h"
+#include "support/fake_comm.h"
+#include "wire/messages.h"
+
+enum { BEAT_US = FAKE_TIMEOUT_US / SHOALI_BEATS_PER_TIMEOUT, LITTLE_US = 20 * 1000 };
+static fake_wire wire;
+
+static bool is_lost(const shoal_comm *comm, uint32_t rank)
+{
+    return atomic_load(&comm->peers[rank].state) == SHOALI_PEER_LOST;
+}
+
+/* After a silence of one of them: a beat's look. */
+static void look(shoal_comm *comm, uint32_t rank, uint64_t silent_us)
+{
+    comm->view.joined = true;
+    comm->view.next_beat_us = 0;
+    comm->peers[rank].heard_us = comm->loop.now_us - silent_us;
+    shoali_view_timers(comm);
+}
+
+static void silence_beyond_the_timeout_is_a_loss(void **state)
+{
+    (void)state;
+    shoal_comm *comm = fake_comm_make(0, 4, &wire);
+    look(comm, 2, FAKE_TIMEOUT_US - LITTLE_US);
+    assert_false(is_lost(comm, 2));
+    look(comm, 2, FAKE_TIMEOUT_US + LITTLE_US);
+    assert_true(is_lost(comm, 2) && !is_lost(comm, 1) && !is_lost(comm, 3));
+    assert_int_equal(comm->peers[2].lost_status, SHOAL_EPEER);
+    assert_non_null(strstr(comm->peers[2].lost_text, "rank 2 (host h2) is lost: silent for 2.5 s"));
+    assert_true(wire.drops == 1 && wire.dropped == 2);
+    assert_int_equal(wire.count, 0); /* everybody watches it */
+    assert_int_equal(shoali_view_next_us(comm), comm->view.next_beat_us);
+    fake_comm_free(comm);
+}
+
+static void before_the_join_is_over_nobody_is_silent(void **state)
+{
+    (void)state;
+    shoal_comm *comm = fake_comm_make(0, 2, &wire);
+    comm->peers[1].heard_us = comm->loop.now_us - 10 * (uint64_t)FAKE_TIMEOUT_US;
+    shoali_view_timers(comm);
+    assert_false(is_lost(comm, 1));
+    shoali_view_begin(comm); /* from here on */
+    comm->view.next_beat_us = 0;
+    shoali_view_timers(comm);
+    assert_false(is_lost(comm, 1));
+    fake_comm_free(comm);
+}
+
+/* One that watches it tells those who do not; one that does not has more patience, until told. */
+static void among_many_the_watchers_are_first(void **state)
+{
+    enum { MANY = 256, ME = 100 };
+    (void)state;
+    uint32_t watched = 0, other = 0;
+    while (!shoali_beats_watches(ME, watched, MANY))
+        watched++;
+    while (other == ME || other == watched || shoali_beats_watches(ME, other, MANY))
+        other++;
+    shoal_comm *comm = fake_comm_make(ME, MANY, &wire);
+    look(comm, other, FAKE_TIMEOUT_US + LITTLE_US);
+    assert_false(is_lost(comm, other));
+    look(comm, watched, FAKE_TIMEOUT_US + LITTLE_US);
+    assert_true(is_lost(comm, watched));
+    assert_int_equal(wire.count, MANY - 2 - 2); /* not to it, nor to its other two watchers */
+    for (uint32_t i = 0; i < wire.count; i++) {
+        assert_int_equal(wire.sent[i].kind, SHOALI_MESSAGE_missed);
+        assert_false(wire.sent[i].to == watched || wire.sent[i].to == ME ||
+                     shoali_beats_watches(wire.sent[i].to, watched, MANY));
+    }
+    comm->peers[other].heard_us = comm->loop.now_us - FAKE_TIMEOUT_US - LITTLE_US;
+    shoali_view_missed(comm, &(shoali_missed){other});
+    shoali_view_timers(comm);
+    assert_true(is_lost(comm, other));
+    fake_comm_free(comm);
+}
+
+static void what_others_miss_is_looked_at_and_not_believed(void **state)
+{
+    (void)state;
+    shoal_comm *comm = fake_comm_make(0, 256, &wire);
+    comm->view.joined = true;
+    comm->view.next_beat_us = UINT64_MAX;
+    shoali_view_missed(comm, &(shoali_missed){17});
+    shoali_view_missed(comm, &(shoali_missed){0});    /* this one */
+    shoali_view_missed(comm, &(shoali_missed){9999}); /* nobody */
+    shoali_view_timers(comm);
+    assert_false(is_lost(comm, 17));
+    fake_comm_free(comm);
+}
+
+/* It was this one that stood still: others did not fall silent, and may have given it up. */
+static void own_lateness_is_no_silence_of_others(void **state)
+{
+    (void)state;
+    shoal_comm *comm = fake_comm_make(0, 3, &wire);
+    const uint64_t heard_us = comm->peers[1].heard_us;
+    shoali_view_late(comm, 10 * (uint64_t)FAKE_TIMEOUT_US);
+    assert_int_equal(comm->peers[1].heard_us, heard_us + 10 * (uint64_t)FAKE_TIMEOUT_US);
+    assert_true(comm->view.deaf_us > comm->loop.now_us);
+    assert_true(comm->view.outdated_us > comm->loop.now_us);
+    comm->view.joined = true;
+    shoali_peer_gone(comm, 1, SHOAL_EPEER, "reset by peer");
+    comm->view.next_beat_us = UINT64_MAX;
+    shoali_view_timers(comm);
+    assert_true(is_lost(comm, 1) && comm->view.expelled);
+    assert_int_equal(comm->peers[1].lost_status, SHOAL_EEPOCH);
+    assert_non_null(strstr(comm->peers[1].lost_text, "this process stood still for 25.0 s"));
+    fake_comm_free(comm);
+}
+
+static void a_goodbye_is_no_loss_until_it_was_too_early(void **state)
+{
+    (void)state;
+    shoal_comm *comm = fake_comm_make(0, 3, &wire);
+    comm->view.joined = true;
+    comm->view.next_beat_us = UINT64_MAX;
+    shoali_peer_gone(comm, 1, SHOAL_OK, NULL);
+    shoali_view_timers(comm);
+    assert_int_equal(atomic_load(&comm->peers[1].state), SHOALI_PEER_LEFT);
+    assert_int_equal(wire.drops, 0); /* what it has sent may still come */
+    comm->view.next_beat_us = 0;
+    comm->peers[1].left_us = comm->loop.now_us - FAKE_TIMEOUT_US;
+    shoali_view_timers(comm);
+    assert_true(comm->peers[1].settled && wire.drops == 1 && wire.dropped == 1);
+    assert_false(is_lost(comm, 1));
+    fake_comm_free(comm);
+}
+
+/* heard: words count but for a while after this thread was deaf. */
+static void a_word_is_noted_with_what_it_says(void **state)
+{
+    (void)state;
+    char text[160];
+    shoal_comm *comm = fake_comm_make(0, 3, &wire);
+    shoali_heartbeat beat = {.busy = true, .for_us = 300000, .text = "all-reduce 7"};
+    shoali_view_doing(comm, 1, text, sizeof text);
+    assert_string_equal(text, "");
+    comm->view.deaf_us = comm->loop.now_us + 1;
+    shoali_view_heartbeat(comm, 1, &beat);
+    assert_int_equal(comm->peers[1].word_us, 0);
+    comm->view.deaf_us = 0;
+    shoali_view_heartbeat(comm, 1, &beat);
+    assert_int_equal(comm->peers[1].word_us, comm->loop.now_us);
+    comm->loop.now_us += 200000;
+    shoali_view_doing(comm, 1, text, sizeof text);
+    assert_string_equal(text, "; it was last in all-reduce 7, for 0.5 s");
+    beat.busy = false;
+    shoali_view_heartbeat(comm, 1, &beat);
+    shoali_view_doing(comm, 1, text, sizeof text);
+    assert_string_equal(text, "; it was last idle, since all-reduce 7 ended 0.3 s ago");
+    fake_comm_free(comm);
+}
+
+static void the_lowest_that_is_there_speaks_for_a_majority(void **state)
+{
+    (void)state;
+    shoal_comm *comm = fake_comm_make(1, 5, &wire);
+    assert_false(shoali_comm_is_lowest(comm));
+    atomic_store(&comm->peers[0].state, SHOALI_PEER_LOST);
+    assert_true(shoali_comm_is_lowest(comm));
+    atomic_store(&comm->peers[2].state, SHOALI_PEER_LOST);
+    assert_true(shoali_comm_is_lowest(comm));
+    atomic_store(&comm->peers[3].state, SHOALI_PEER_LOST);
+    assert_false(shoali_comm_is_lowest(comm)); /* two of five */
+    atomic_store(&comm->peers[0].death, SHOALI_DEATH_CERTAIN);
+    atomic_store(&comm->peers[2].death, SHOALI_DEATH_CERTAIN);
+    assert_true(shoali_comm_is_lowest(comm)); /* two of three */
+    fake_comm_free(comm);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CHECK_TEST(silence_beyond_the_timeout_is_a_loss),
+        CHECK_TEST(before_the_join_is_over_nobody_is_silent),
+        CHECK_TEST(among_many_the_watchers_are_first),
+        CHECK_TEST(what_others_miss_is_looked_at_and_not_believed),
+        CHECK_TEST(own_lateness_is_no_silence_of_others),
+        CHECK_TEST(a_goodbye_is_no_loss_until_it_was_too_early),
+        CHECK_TEST(a_word_is_noted_with_what_it_says),
+        CHECK_TEST(the_lowest_that_is_there_speaks_for_a_majority),
+    };
+    return CHECK_RUN(tests);
+}
