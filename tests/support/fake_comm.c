@@ -13,7 +13,16 @@ static shoal_status control(void *state, uint32_t peer, uint16_t kind, const voi
     fake_frame *frame = &wire->sent[wire->count++];
     *frame = (fake_frame){.to = peer, .kind = kind, .len_bytes = len_bytes};
     memcpy(frame->bytes, bytes, len_bytes < FAKE_BYTES ? len_bytes : FAKE_BYTES);
-    return SHOAL_OK;
+    return wire->answer;
+}
+
+static shoal_status add_peer(void *state, uint32_t peer, const char *address)
+{
+    fake_wire *wire = *(fake_wire **)state;
+    (void)address;
+    wire->adds++;
+    wire->added = peer;
+    return wire->answer;
 }
 
 static int no_fd(const void *state)
@@ -36,8 +45,12 @@ static void drop_peer(void *state, uint32_t peer, bool polite)
     wire->dropped = peer;
 }
 
-static const shoali_transport_row row = {
-    .name = "fake", .control = control, .fd = no_fd, .progress = progress, .drop_peer = drop_peer};
+static const shoali_transport_row row = {.name = "fake",
+                                         .add_peer = add_peer,
+                                         .control = control,
+                                         .fd = no_fd,
+                                         .progress = progress,
+                                         .drop_peer = drop_peer};
 
 shoal_comm *fake_comm_make(uint32_t me, uint32_t size, fake_wire *wire)
 {

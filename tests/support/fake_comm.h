@@ -17,6 +17,8 @@ typedef struct fake_frame {
 typedef struct fake_wire {
     fake_frame sent[FAKE_FRAMES];
     uint32_t count, drops, dropped; /* dropped: the last one */
+    uint32_t adds, added;           /* added: the last one */
+    shoal_status answer;            /* to what is sent or added */
 } fake_wire;
 
 /** All endpoints are ranks that are there; its clock is the real one's, now. */
