@@ -229,10 +229,13 @@ static void numbered_receive(void *ctx, net *n, const flight *f)
     }
 }
 
+/* Where nothing is under way a timer has run to its end, and it has none that is shorter. */
 static void numbered_timeout(void *ctx, net *n, uint32_t worker)
 {
     numbered *o = ctx;
     uint8_t bytes[BYTES];
+    if (n->count == 0)
+        o->now_us += shoali_slot_worker_patience_us(&o->workers[worker]);
     if (o->workers[worker].open > 0)
         send_to(n, worker, SWITCH, bytes, shoali_slot_worker_probe(&o->workers[worker], 0, bytes));
 }
