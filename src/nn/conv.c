@@ -321,7 +321,7 @@ static uint32_t fewer(uint32_t images)
 
 static dnnl_status_t make_all(const shoali_layer *layer, uint32_t batch, kept *k)
 {
-    const int threads = shoali_onednn_alone(k->lib);
+    const shoali_onednn_before before = shoali_onednn_alone(k->lib);
     k->rounds = in_bf16(layer) && !shoali_onednn_has_bf16(k->lib);
     dnnl_status_t status = make_rest(layer, k);
     uint32_t images = most_images(layer, batch);
@@ -330,7 +330,7 @@ static dnnl_status_t make_all(const shoali_layer *layer, uint32_t batch, kept *k
         more = images > 1;
         images = fewer(images);
     }
-    shoali_onednn_give_back(k->lib, threads);
+    shoali_onednn_give_back(k->lib, &before);
     return status;
 }
 
@@ -438,7 +438,7 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
     kept *k = node->saved;
     const geometry g = geometry_of(node->layer);
     const shoali_onednn_call c = {k->lib, k->stream, pass->work};
-    const int threads = shoali_onednn_alone(k->lib);
+    const shoali_onednn_before before = shoali_onednn_alone(k->lib);
     if (k->bias != NULL)
         (void)k->lib->memory_set_data_handle(k->bias, node->params + g.weights);
     for (part p = {.left = pass->count}; next_part(k, &p);) {
@@ -460,7 +460,7 @@ static void forward(const shoali_node *node, const shoali_pass *pass, const floa
         if (node->rectify)
             rectify(p.set->images * g.out_elems, to);
     }
-    shoali_onednn_give_back(k->lib, threads);
+    shoali_onednn_give_back(k->lib, &before);
 }
 
 /* The gradient before max(y, 0). */
@@ -517,7 +517,7 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
     kept *k = node->saved;
     const geometry g = geometry_of(node->layer);
     const shoali_onednn_call c = {k->lib, k->stream, pass->work};
-    const int threads = shoali_onednn_alone(k->lib);
+    const shoali_onednn_before before = shoali_onednn_alone(k->lib);
     for (part p = {.left = pass->count}; next_part(k, &p);) {
         float *slopes = dy + p.first * g.out_elems;
         if (node->rectify)
@@ -533,7 +533,7 @@ static void backward(const shoali_node *node, const shoali_pass *pass, const flo
                 p.changed ? rounded(&c, k, p.set->rounded_w_at, node->params, g.weights) : NULL,
                 given, dx + p.first * g.in_elems);
     }
-    shoali_onednn_give_back(k->lib, threads);
+    shoali_onednn_give_back(k->lib, &before);
 }
 
 const shoali_exec shoali_exec_conv = {.rectifies = true,

@@ -14,10 +14,10 @@ static bool by_onednn(bool turn_a, bool turn_b, int m, int n, int k, float scale
     const shoali_onednn *d = (int64_t)m * n * k > SMALL ? shoali_onednn_there() : NULL;
     if (d == NULL)
         return false;
-    const int threads = shoali_onednn_alone(d);
+    const shoali_onednn_before before = shoali_onednn_alone(d);
     const dnnl_status_t status = d->sgemm(turn_a ? 'T' : 'N', turn_b ? 'T' : 'N', m, n, k, scale, a,
                                           a_step, b, b_step, keep, c, c_step);
-    shoali_onednn_give_back(d, threads);
+    shoali_onednn_give_back(d, &before);
     return status == dnnl_success;
 }
 

@@ -93,20 +93,25 @@ bool shoali_onednn_has_bf16(const shoali_onednn *d)
     return ((unsigned)d->get_effective_cpu_isa() & needed) == needed;
 }
 
-int shoali_onednn_alone(const shoali_onednn *d)
+shoali_onednn_before shoali_onednn_alone(const shoali_onednn *d)
 {
+    shoali_onednn_before before = {.threads = 1};
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before.signals);
     if (d->threads == NULL || d->set_threads == NULL)
-        return 1;
-    const int threads = d->threads();
-    if (threads != 1)
+        return before;
+    before.threads = d->threads();
+    if (before.threads != 1)
         d->set_threads(1);
-    return threads;
+    return before;
 }
 
-void shoali_onednn_give_back(const shoali_onednn *d, int threads)
+void shoali_onednn_give_back(const shoali_onednn *d, const shoali_onednn_before *before)
 {
-    if (threads != 1)
-        d->set_threads(threads);
+    if (before->threads != 1)
+        d->set_threads(before->threads);
+    (void)pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
 }
 
 /* ---------------------------------------------------------------- tensors and products */

@@ -5,6 +5,7 @@
 #ifndef SHOALI_NN_ONEDNN_H
 #define SHOALI_NN_ONEDNN_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -20,10 +21,18 @@ const shoali_onednn *shoali_onednn_there(void);
 /** SHOAL_OK | ENOMEM | ENOTSUP, with the last error set: `what` was refused. */
 SHOAL_MUST_USE shoal_status shoali_onednn_status(dnnl_status_t status, const char *what);
 
-/** This thread's OpenMP to one thread; to be given back behind the calls. Also before primitives
- * are made: they are made for a number of threads. */
-int shoali_onednn_alone(const shoali_onednn *d);
-void shoali_onednn_give_back(const shoali_onednn *d, int threads);
+/** How this thread was before its calls. */
+typedef struct shoali_onednn_before {
+    int threads;
+    sigset_t signals;
+} shoali_onednn_before;
+
+/** This thread's OpenMP to one thread, and its signals held back; to be given back behind the
+ * calls. Also before primitives are made: they are made for a number of threads. Signals, as
+ * oneDNN's products of matrices point the stack register into the heap (2.6, AVX-512): a handler's
+ * frame overwrites what lies there. */
+shoali_onednn_before shoali_onednn_alone(const shoali_onednn *d);
+void shoali_onednn_give_back(const shoali_onednn *d, const shoali_onednn_before *before);
 
 /** Whether the CPU multiplies bfloat16: elsewhere oneDNN refuses it, or takes longer. */
 bool shoali_onednn_has_bf16(const shoali_onednn *d);

@@ -114,7 +114,7 @@ static bool multiply(const shoali_onednn *d, const product *p, void *a, void *b,
 {
     made x = {.attr = NULL};
     dnnl_stream_t stream = NULL;
-    const int threads = shoali_onednn_alone(d);
+    const shoali_onednn_before before = shoali_onednn_alone(d);
     dnnl_status_t status = d->stream_create(&stream, d->engine, dnnl_stream_in_order);
     if (status == dnnl_success)
         status = make(d, p, a, b, c, &x);
@@ -127,7 +127,7 @@ static bool multiply(const shoali_onednn *d, const product *p, void *a, void *b,
     end(d, &x);
     if (stream != NULL)
         (void)d->stream_destroy(stream);
-    shoali_onednn_give_back(d, threads);
+    shoali_onednn_give_back(d, &before);
     return status == dnnl_success;
 }
 

@@ -2,6 +2,9 @@
 #include "nn/gemm.h"
 
 #include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
 
 #include "base/arena.h"
 #include "support/check.h"
@@ -81,9 +84,46 @@ static void what_is_no_number_stays_so(void **state)
     shoali_free(a);
 }
 
+static volatile sig_atomic_t rang;
+
+static void ring(int number)
+{
+    (void)number;
+    rang++;
+}
+
+/* oneDNN's products of matrices keep data where the stack should be: a signal that comes in between
+ * leaves its frame in the heap, and malloc ends the process sooner or later. */
+static void signals_come_between_products(void **state)
+{
+    (void)state;
+    enum { M = 128, N = 256, K = 128, TIMES = 3000, US = 100 };
+    const struct itimerval often = {{0, US}, {0, US}}, never = {{0, 0}, {0, 0}};
+    const struct sigaction action = {.sa_handler = ring, .sa_flags = SA_RESTART};
+    struct sigaction before;
+    float *a = check_floats(M * K, 1), *b = check_floats(K * N, 2), *c = check_floats(M * N, 3);
+    float *first = check_floats(M * N, 3);
+    shoali_gemm(false, false, M, N, K, 1, a, K, b, N, 0, first, N);
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    for (int i = 0; i < TIMES || rang < 10; i++) {
+        shoali_gemm(false, false, M, N, K, 1, a, K, b, N, 0, c, N);
+        free(malloc(16640)); /* as large as what it packs: looks at what lies beside */
+        assert_memory_equal(c, first, M * N * sizeof *c);
+    }
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    print_message("%d signals\n", (int)rang);
+    shoali_free(first);
+    shoali_free(c);
+    shoali_free(b);
+    shoali_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {CHECK_TEST(products_are_those_of_the_definition),
-                                       CHECK_TEST(what_is_no_number_stays_so)};
+                                       CHECK_TEST(what_is_no_number_stays_so),
+                                       CHECK_TEST(signals_come_between_products)};
     return CHECK_RUN(tests);
 }
