@@ -233,7 +233,8 @@ static void rewrite(table *t, struct libscols_line *row)
             cut(text, t->width[i]);
         else
             wrap(text, t->width[i]);
-        t->failed = scols_line_refer_data(row, i, text) != 0;
+        t->failed = scols_line_set_data(row, i, text) != 0;
+        free(text);
     }
 }
 

@@ -197,6 +197,8 @@ static shoal_status count_member(counting *c, uint32_t me)
 static void count_idle(counting *c)
 {
     double busiest_ns = 0, rounds_ns = 0;
+    if (c->round_ns == NULL)
+        return; /* no rounds */
     for (uint32_t i = 0; i < c->volume->load_count; i++) {
         const shoali_load *load = &c->volume->loads[i];
         busiest_ns = fmax(busiest_ns,

@@ -108,7 +108,8 @@ static int by_start(const void *a, const void *b)
 
 void shoali_trace_sort(shoali_trace_rank *rank)
 {
-    qsort(rank->events, rank->count, sizeof *rank->events, by_start);
+    if (rank->count > 1)
+        qsort(rank->events, rank->count, sizeof *rank->events, by_start);
 }
 
 static bool has(const shoali_trace_rank *own, uint64_t count, const shoali_trace_event *event)
