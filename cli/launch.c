@@ -166,7 +166,8 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
         said(SAID_ERROR, j->desc->verb, "rank %u: host %s cannot be reached, or its ssh refuses",
              rank, remote_host(&j->remote, rank));
     j->killed = j->killed || killed;
-    bool explains = code == CLI_USAGE && j->code == CLI_PEER_LOST && !j->killed;
+    const bool explains = (code == CLI_USAGE || code == CLI_FAILED) && j->code == CLI_PEER_LOST &&
+                          !j->killed; /* why that rank was lost to the one that ended first */
     const bool again = code == LAUNCH_AGAIN && j->code == 128 + SIGTERM; /* as it was asked to */
     if (j->code == 0 || killed || explains || again)
         j->code = code;

@@ -122,15 +122,16 @@ class Run(unittest.TestCase):
         )
         self.assertEqual(r.returncode, 5)
         self.assertIn("rank 1 was killed by signal 9", r.stderr)
-        with tempfile.TemporaryDirectory() as folder:  # a usage error explains a lost peer
-            fifo = os.path.join(folder, "trapped")
-            os.mkfifo(fifo)
-            script = (
-                f"[ $RANK = 1 ] && read x < {fifo} && exit 5; trap 'exit 2' TERM; "
-                f"echo yes > {fifo}; while :; do sleep 0.05; done"
-            )
-            r = shoal.run("run", "-n", 2, "-g", "0", "--", "sh", "-c", script)
-        self.assertEqual(r.returncode, 2)
+        for code in (1, 2):  # a failure or a usage error explains a lost peer
+            with tempfile.TemporaryDirectory() as folder:
+                fifo = os.path.join(folder, "trapped")
+                os.mkfifo(fifo)
+                script = (
+                    f"[ $RANK = 1 ] && read x < {fifo} && exit 5; trap 'exit {code}' TERM; "
+                    f"echo yes > {fifo}; while :; do sleep 0.05; done"
+                )
+                r = shoal.run("run", "-n", 2, "-g", "0", "--", "sh", "-c", script)
+            self.assertEqual(r.returncode, code)
         r = shoal.run("run", "-n", 1, "--", "/no/such/command")
         self.assertEqual(r.returncode, 127)
         self.assertIn("cannot start /no/such/command", r.stderr)
