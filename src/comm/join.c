@@ -197,9 +197,10 @@ static shoal_status connected(const shoal_comm *comm)
     shoal_status status = SHOAL_OK;
     for (uint32_t i = 0; i < comm->size; i++) {
         const shoali_peer *peer = &comm->peers[i];
-        if (i == comm->me)
+        const uint32_t state = atomic_load(&peer->state);
+        if (i == comm->me || state == SHOALI_PEER_LEFT) /* what it began in between is whole */
             continue;
-        if (atomic_load(&peer->state) != SHOALI_PEER_HERE) {
+        if (state != SHOALI_PEER_HERE) {
             status = shoali_fail(peer->lost_status != SHOAL_OK ? peer->lost_status : SHOAL_EPEER,
                                  "during the join: %s", peer->lost_text);
             shoali_error_about((int32_t)i, peer->host, "join", -1);
@@ -322,7 +323,7 @@ static shoal_status connect_all(shoal_comm *comm, const shoali_record *records,
         shoali_loop_once(&comm->loop, deadline_us);
     }
     for (uint32_t i = 0; i < comm->size; i++)
-        if (comm->peers[i].near)
+        if (comm->peers[i].near && comm->peers[i].near_up)
             comm->peers[i].data = &comm->links.near;
     return status;
 }

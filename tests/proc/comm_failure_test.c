@@ -223,6 +223,19 @@ static void a_goodbye_overtakes_no_data(void **state)
                   LIMIT_US);
 }
 
+/* Whoever is connected to all goes at once, while others still connect to each other. */
+static void only_join(const rank_env *env)
+{
+    shoal_comm_destroy(rank_join(env));
+}
+
+static void a_goodbye_ends_no_join(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        ranks_run(8, "file", i % 2 ? NULL : "tcp:shm=off", only_join, NULL, LIMIT_US);
+}
+
 /* Rank 0 has given it to rank 1, which waits for rank 2. */
 static void broadcast_down(const rank_env *env)
 {
@@ -441,6 +454,7 @@ int main(void)
         CHECK_TEST(a_stopped_rank_is_named_by_all),
         CHECK_TEST(a_goodbye_ends_what_cannot_end),
         CHECK_TEST(a_goodbye_overtakes_no_data),
+        CHECK_TEST(a_goodbye_ends_no_join),
         CHECK_TEST(a_broadcast_goes_on_below_who_has_left),
         CHECK_TEST(a_value_that_is_not_finite_is_named_by_all),
         CHECK_TEST(a_cancel_reaches_all),
