@@ -152,11 +152,12 @@ HOOK FILE *fopen(const char *path, const char *mode)
 
 HOOK int open(const char *path, int flags, ...)
 {
+    const bool is_nameless = (flags & O_TMPFILE) == O_TMPFILE; /* of the folder `path` */
     va_list args;
     va_start(args, flags);
-    const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(args, mode_t) : 0;
+    const mode_t mode = (flags & O_CREAT) != 0 || is_nameless ? va_arg(args, mode_t) : 0;
     va_end(args);
-    const char *name = (flags & O_CREAT) != 0 ? below(path) : NULL;
+    const char *name = (flags & O_CREAT) != 0 && !is_nameless ? below(path) : NULL;
     if (name == NULL)
         return REAL(open)(path, flags, mode);
     const note n = begin("create", name);
@@ -166,6 +167,20 @@ HOOK int open(const char *path, int flags, ...)
         say(&n, "create\t%lu\t%s\n", inode_of(path), name);
     end(&n);
     return fd;
+}
+
+/* A nameless file gets its name. */
+HOOK int linkat(int from_at, const char *from, int to_at, const char *to, int flags)
+{
+    const char *name = below(to);
+    if (name == NULL)
+        return REAL(linkat)(from_at, from, to_at, to, flags);
+    const note n = begin("linkat", name);
+    const int bad = REAL(linkat)(from_at, from, to_at, to, flags);
+    if (bad == 0)
+        say(&n, "create\t%lu\t%s\n", inode_of(to), name);
+    end(&n);
+    return bad;
 }
 
 HOOK int rename(const char *from, const char *to)
