@@ -172,11 +172,12 @@ class CommTest(launch.RanksTest):
     def test_aggregators_are_in_the_view(self):
         """Those of `shoal run`, which sum, beside the ranks that they sum for."""
         program = (
-            "import array, shoal\n"
+            "import array, os, shoal\n"
             "x = array.array('f', [shoal.rank() + 1] * 500)\n"
             "shoal.allreduce(x, collective='omnireduce:dedicated')\n"
             "view = shoal.comm().view()\n"
-            "print(list(set(x)), view.rank_count, view.workers, view.aggregators)\n"
+            "line = f'{list(set(x))} {view.rank_count} {view.workers} {view.aggregators}\\n'\n"
+            "os.write(1, line.encode())\n"  # at once: both write to one pipe
         )
         command = [os.environ.get("SHOAL", "build/dev/shoal"), "run", "-n", "2"]
         for aggregators in (1, 2):
