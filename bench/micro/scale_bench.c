@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "shoal/shoal.h"
 
-enum { JOIN_S = 120, TIMES_MOST = 100 };
+enum { JOIN_S = 120, TIMES_MOST = 100, SETTLE_S = 4 /* beyond the peer timeout: it is idle */ };
 
 typedef struct options {
     size_t count;
@@ -190,6 +190,8 @@ int main(int argc, char **argv)
     if (x == NULL || shoal_barrier(comm) != SHOAL_OK)
         stop("barrier");
     sum(comm, &o, x, &f);
+    if (o.idle_s > 0)
+        sleep_s(SETTLE_S);
     f.cpu_idle_us = cpu_us();
     f.idle_frames = control_bytes(comm, &view);
     sleep_s(o.idle_s);

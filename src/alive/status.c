@@ -62,13 +62,13 @@ static uint32_t state_of(const shoal_comm *comm, uint32_t rank, uint64_t silent_
         return SHOALI_RANK_LEFT;
     if (!peer->up)
         return SHOALI_RANK_MISSING;
-    const uint64_t seldom_us = shoali_beats_watches(comm->me, rank, comm->size)
-                                   ? 0
-                                   : shoali_beats_turn_us(comm->size,
-                                                          (uint64_t)comm->peer_timeout_us);
-    return silent_us >= seldom_us + 2 * (uint64_t)comm->peer_timeout_us / UNRESPONSIVE_PARTS
-               ? SHOALI_RANK_UNRESPONSIVE
-               : SHOALI_RANK_RUNNING;
+    const uint64_t timeout_us = (uint64_t)comm->peer_timeout_us;
+    const uint64_t seldom_us = shoali_beats_watches(comm->me, rank, comm->size) ? 0
+                               : peer->asked_us > 0 /* it would have answered by now */
+                                   ? silent_us - shoali_since(comm, peer->asked_us)
+                                   : shoali_beats_turn_us(comm->size, false, timeout_us);
+    return silent_us >= seldom_us + 2 * timeout_us / UNRESPONSIVE_PARTS ? SHOALI_RANK_UNRESPONSIVE
+                                                                        : SHOALI_RANK_RUNNING;
 }
 
 static void row(void *ctx, uint32_t rank, shoali_status_row *out)

@@ -37,6 +37,12 @@ static uint32_t state_of(const shoali_peer *peer)
     return atomic_load_explicit(&peer->state, memory_order_relaxed);
 }
 
+static bool is_there(const shoal_comm *comm, uint32_t endpoint)
+{
+    return endpoint != comm->me && comm->peers[endpoint].up &&
+           state_of(&comm->peers[endpoint]) == SHOALI_PEER_HERE;
+}
+
 /* Where the members may change, a beat is a word (member/life.h). */
 static bool tells_all(const shoal_comm *comm)
 {
@@ -55,8 +61,10 @@ void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_hea
 void shoali_view_late(shoal_comm *comm, uint64_t late_us)
 {
     const uint64_t deaf_us = shoali_life_deaf_us(late_us, (uint64_t)comm->peer_timeout_us);
-    for (uint32_t i = 0; i < comm->size; i++)
+    for (uint32_t i = 0; i < comm->size; i++) {
         comm->peers[i].heard_us += late_us;
+        comm->peers[i].asked_us += comm->peers[i].asked_us > 0 ? late_us : 0;
+    }
     if (deaf_us > 0)
         comm->view.deaf_us = comm->loop.now_us + deaf_us;
     /* The others count from our last sign of life, which came a beat or two earlier. */
@@ -309,31 +317,79 @@ static void settle_left(shoal_comm *comm, uint32_t endpoint)
     peer->settled = true;
 }
 
-/* For how long a peer may be silent (member/beats.h). */
-static uint64_t patience_us(const shoal_comm *comm, uint32_t endpoint)
+/* member/beats.h */
+static shoali_silence silence_of(const shoal_comm *comm, uint32_t endpoint)
 {
     const shoali_peer *peer = &comm->peers[endpoint];
-    const uint64_t limit_us = (uint64_t)comm->peer_timeout_us;
-    uint64_t more_us = 0;
-    if (!tells_all(comm) && !peer->missed && !shoali_beats_watches(comm->me, endpoint, comm->size))
-        more_us = shoali_beats_turn_us(comm->size, limit_us) - limit_us / SHOALI_BEATS_PER_TIMEOUT;
-    /* Whose relay is silent is so through no fault of its own: the relay is named first. */
-    return limit_us + more_us + (peer->via != SHOALI_NONE ? limit_us / RELAY_PART : 0);
+    return (shoali_silence){
+        .watches = tells_all(comm) || shoali_beats_watches(comm->me, endpoint, comm->size),
+        .asked = peer->asked_us > 0,
+        .missed = peer->missed,
+        .silent_us = shoali_since(comm, peer->heard_us),
+        .asked_us = peer->asked_us > 0 ? shoali_since(comm, peer->asked_us) : 0};
 }
 
-/* The others hear this peer more rarely: they shall have another look at what they have heard. */
-static void say_missed(shoal_comm *comm, uint32_t endpoint)
+/* Whether this rank is in operations with the others, or was just now. */
+static bool works(const shoal_comm *comm)
 {
-    const shoali_missed missed = {endpoint};
+    return comm->ops.open != NULL || comm->ears.listening ||
+           shoali_since(comm, comm->ops.last_us) <= (uint64_t)comm->peer_timeout_us;
+}
+
+/* Whose relay is silent is so through no fault of its own: the relay is named first. */
+static uint64_t limit_us(const shoal_comm *comm, uint32_t endpoint)
+{
+    const uint64_t timeout_us = (uint64_t)comm->peer_timeout_us;
+    return timeout_us + (comm->peers[endpoint].via != SHOALI_NONE ? timeout_us / RELAY_PART : 0);
+}
+
+/* Of one that this rank watches, to those that hear it more rarely. */
+static void tell_of(shoal_comm *comm, uint32_t endpoint, uint16_t kind)
+{
+    const shoali_missed about = {endpoint};
     uint8_t body[SHOALI_MISSED_BYTES];
     if (!shoali_beats_watches(comm->me, endpoint, comm->size))
         return;
-    (void)shoali_missed_encode(&missed, body);
+    (void)shoali_missed_encode(&about, body);
     for (uint32_t i = 0; i < comm->size; i++)
-        if (i != comm->me && i != endpoint && comm->peers[i].up &&
-            state_of(&comm->peers[i]) == SHOALI_PEER_HERE &&
-            !shoali_beats_watches(i, endpoint, comm->size))
-            shoali_control(comm, i, SHOALI_MESSAGE_missed, body, sizeof body);
+        if (i != endpoint && is_there(comm, i) && !shoali_beats_watches(i, endpoint, comm->size))
+            shoali_control(comm, i, kind, body, sizeof body);
+}
+
+static void ask(shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_missed about = {endpoint};
+    uint8_t body[SHOALI_MISSED_BYTES];
+    comm->peers[endpoint].asked_us = comm->loop.now_us;
+    shoali_control(comm, endpoint, SHOALI_MESSAGE_there, body, shoali_missed_encode(&about, body));
+}
+
+static void ask_if_quiet(shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_silence silence = silence_of(comm, endpoint);
+    if (!comm->view.joined || tells_all(comm) || comm->peers[endpoint].gone ||
+        !shoali_beats_asks(&silence, comm->size, works(comm), limit_us(comm, endpoint)))
+        return;
+    ask(comm, endpoint);
+    tell_of(comm, endpoint, SHOALI_MESSAGE_there);
+}
+
+static void ask_too(shoal_comm *comm, uint32_t endpoint)
+{
+    const shoali_silence silence = silence_of(comm, endpoint);
+    if (is_there(comm, endpoint) &&
+        shoali_beats_asks_too(&silence, (uint64_t)comm->peer_timeout_us))
+        ask(comm, endpoint);
+}
+
+void shoali_view_asked(shoal_comm *comm, uint32_t endpoint, const shoali_missed *about)
+{
+    if (about->endpoint == comm->me) {
+        comm->peers[endpoint].asks = comm->view.answers = true;
+        return;
+    }
+    if (about->endpoint < comm->size)
+        ask_too(comm, about->endpoint);
 }
 
 void shoali_view_missed(shoal_comm *comm, const shoali_missed *missed)
@@ -344,9 +400,10 @@ void shoali_view_missed(shoal_comm *comm, const shoali_missed *missed)
 
 static bool is_silent(const shoal_comm *comm, uint32_t endpoint)
 {
+    const shoali_silence silence = silence_of(comm, endpoint);
     return comm->view.joined && comm->peers[endpoint].up &&
            state_of(&comm->peers[endpoint]) == SHOALI_PEER_HERE &&
-           shoali_since(comm, comm->peers[endpoint].heard_us) > patience_us(comm, endpoint);
+           shoali_beats_lost(&silence, comm->size, limit_us(comm, endpoint));
 }
 
 /* On a machine that is busy this thread may have come too late to read what has long arrived, and
@@ -374,7 +431,7 @@ static void check_silence(shoal_comm *comm, uint32_t endpoint)
         comm->links.control.row->links(comm->links.control.state, endpoint, links);
     snprintf(text, sizeof text, "silent for %.1f s%s%s%s", (double)silent_us * 1e-6, by,
              links[0] != '\0' ? ": " : "", links);
-    say_missed(comm, endpoint);
+    tell_of(comm, endpoint, SHOALI_MESSAGE_missed);
     shoali_peer_gone(comm, endpoint, SHOAL_EPEER, text);
 }
 
@@ -382,8 +439,10 @@ static void look_for_missed(shoal_comm *comm)
 {
     comm->view.look_for_missed = false;
     for (uint32_t i = 0; i < comm->size; i++)
-        if (comm->peers[i].missed)
+        if (comm->peers[i].missed) {
+            ask_too(comm, i);
             check_silence(comm, i);
+        }
 }
 
 /* from: the number of the last beat. Those that this thread came too late for are made up for. */
@@ -392,34 +451,53 @@ static bool is_to_be_told(const shoal_comm *comm, uint32_t endpoint, uint64_t fr
     const uint64_t heard_us = comm->peers[endpoint].heard_us;
     if (tells_all(comm))
         return shoali_life_speaks(shoali_since(comm, heard_us), (uint64_t)comm->peer_timeout_us);
-    return shoali_beats_due(comm->me, endpoint, comm->size, from, comm->view.beats);
+    return shoali_beats_due(comm->me, endpoint, comm->size, works(comm), from, comm->view.beats);
 }
 
-static void beat(shoal_comm *comm)
+static shoali_heartbeat word_of(shoal_comm *comm)
 {
     shoali_heartbeat now = {.busy = comm->ops.open != NULL,
                             .for_us = comm->loop.now_us - comm->ops.last_us};
-    uint8_t body[SHOALI_HEARTBEAT_BYTES];
     snprintf(now.text, sizeof now.text, "%s",
              comm->ops.open != NULL ? comm->ops.open->name : comm->ops.last_name);
     shoali_status_fares(comm, &now);
     if (comm->ops.open != NULL)
         now.for_us = shoali_since(comm, comm->ops.open->started_us);
+    return now;
+}
+
+static void tell(shoal_comm *comm, uint32_t endpoint, shoali_heartbeat *now)
+{
+    uint8_t body[SHOALI_HEARTBEAT_BYTES];
+    if (!comm->reform.leaving)
+        comm->peers[endpoint].said_us = comm->loop.now_us;
+    if (comm->watch != NULL)
+        now->to_you_bytes_s = shoali_watch_rate_to(comm->watch, endpoint);
+    shoali_heartbeat_encode(now, body);
+    shoali_control(comm, endpoint, SHOALI_MESSAGE_heartbeat, body, sizeof body);
+}
+
+static void answer(shoal_comm *comm)
+{
+    shoali_heartbeat now = word_of(comm);
+    comm->view.answers = false;
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (comm->peers[i].asks && is_there(comm, i))
+            tell(comm, i, &now);
+    for (uint32_t i = 0; i < comm->size; i++)
+        comm->peers[i].asks = false;
+}
+
+static void beat(shoal_comm *comm)
+{
+    shoali_heartbeat now = word_of(comm);
     const uint64_t from = comm->view.beats;
     comm->view.beats = comm->loop.now_us /
                        ((uint64_t)comm->peer_timeout_us / SHOALI_BEATS_PER_TIMEOUT);
     shoali_watch_say(comm->watch, &now);
-    for (uint32_t i = 0; i < comm->size; i++) {
-        if (i == comm->me || !comm->peers[i].up || state_of(&comm->peers[i]) != SHOALI_PEER_HERE)
-            continue;
-        if (!is_to_be_told(comm, i, from))
-            continue;
-        if (!comm->reform.leaving)
-            comm->peers[i].said_us = comm->loop.now_us;
-        now.to_you_bytes_s = shoali_watch_rate_to(comm->watch, i);
-        shoali_heartbeat_encode(&now, body);
-        shoali_control(comm, i, SHOALI_MESSAGE_heartbeat, body, sizeof body);
-    }
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (is_there(comm, i) && is_to_be_told(comm, i, from))
+            tell(comm, i, &now);
 }
 
 /* While ranks join, they are as busy with each other as they will ever be: who hears nothing of a
@@ -446,15 +524,18 @@ void shoali_view_timers(shoal_comm *comm)
             shoali_peer *peer = &comm->peers[i];
             if (i == comm->me || !peer->up)
                 continue;
-            if (state_of(peer) == SHOALI_PEER_HERE)
+            if (state_of(peer) == SHOALI_PEER_HERE) {
                 check_silence(comm, i);
-            else if (state_of(peer) == SHOALI_PEER_LEFT && !peer->settled)
+                ask_if_quiet(comm, i);
+            } else if (state_of(peer) == SHOALI_PEER_LEFT && !peer->settled)
                 settle_left(comm, i);
         }
         check_quorum(comm);
     }
     if (comm->view.look_for_missed)
         look_for_missed(comm);
+    if (comm->view.answers)
+        answer(comm);
     if (comm->view.peers_changed)
         act_on_gone(comm);
 }

@@ -12,6 +12,8 @@ void shoali_view_link_down(shoal_comm *comm, uint32_t endpoint, bool lost, const
 void shoali_view_heartbeat(shoal_comm *comm, uint32_t endpoint, const shoali_heartbeat *beat);
 /** Another endpoint misses one that it watches. */
 void shoali_view_missed(shoal_comm *comm, const shoali_missed *missed);
+/** Another endpoint wants to know of one whether it is there: of this one, or of a third. */
+void shoali_view_asked(shoal_comm *comm, uint32_t endpoint, const shoali_missed *about);
 /** The join is over: from here on silence counts. */
 void shoali_view_begin(shoal_comm *comm);
 void shoali_view_timers(shoal_comm *comm);

@@ -82,6 +82,10 @@ static bool dispatch(shoal_comm *comm, uint32_t peer, uint16_t kind, const uint8
         if ((good = shoali_missed_decode(bytes, len_bytes, &m.missed)))
             shoali_view_missed(comm, &m.missed);
         return good;
+    case SHOALI_MESSAGE_there:
+        if ((good = shoali_missed_decode(bytes, len_bytes, &m.missed)))
+            shoali_view_asked(comm, peer, &m.missed);
+        return good;
     case SHOALI_MESSAGE_protocol:
         shoali_listen_message(comm, peer, bytes, len_bytes);
         return true;

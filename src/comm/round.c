@@ -53,11 +53,12 @@ static void heard(void *ctx, int fd)
 /* A rank without operations has nothing to hear that is urgent: what others say of an operation
  * counts once it is entered here, and entering wakes this thread. Among many ranks the beats of all
  * would wake it for each. */
-static bool gathers(const void *ctx)
+static bool can_wait(const void *ctx, int fd)
 {
     const shoal_comm *comm = ctx;
-    return comm->size > FEW && comm->view.joined && comm->ops.open == NULL &&
-           !comm->ears.listening && comm->door == NULL && comm->service == NULL;
+    return is_of_link(&comm->links.control, fd) && comm->size > FEW && comm->view.joined &&
+           comm->ops.open == NULL && !comm->ears.listening && comm->door == NULL &&
+           comm->service == NULL;
 }
 
 static void late(void *ctx, uint64_t late_us)
@@ -129,7 +130,7 @@ shoal_status shoali_round_init(shoal_comm *comm)
                                    .round = round_of,
                                    .next_us = next_us,
                                    .heard = heard,
-                                   .gathers = gathers,
+                                   .can_wait = can_wait,
                                    .late = late,
                                    .hold = hold,
                                    .forked = forked};

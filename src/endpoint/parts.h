@@ -56,6 +56,7 @@ typedef struct shoali_liveness {
     uint64_t pauses;            /* so many */
     bool peers_changed;         /* some peer is gone or has left */
     bool look_for_missed;       /* some peer's `missed` is new */
+    bool answers;               /* some peer `asks` */
     uint64_t deaf_us;           /* until then nothing is a word: member/life.h */
     uint64_t outdated_us; /* until then a lost peer means that the others gave this rank up: */
     uint64_t stood_us;    /* it stood still for so long, beyond the peer timeout */

@@ -11,6 +11,7 @@ void shoali_peer_heard(shoal_comm *comm, uint32_t endpoint)
 {
     comm->peers[endpoint].heard_us = comm->loop.now_us;
     comm->peers[endpoint].missed = false;
+    comm->peers[endpoint].asked_us = 0;
 }
 
 /* A transport's text may start with the rank that it is about, as ours will. */

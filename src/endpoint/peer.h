@@ -59,6 +59,8 @@ typedef struct shoali_peer {
     bool settled; /* LEFT: its operations have ended */
     uint64_t left_us, heard_us;
     bool missed;            /* a watcher of it says so, and it has not been heard since */
+    bool asks;              /* it wants to hear something at once */
+    uint64_t asked_us;      /* it was asked, and has not been heard since; 0: it was not */
     shoali_heartbeat doing; /* what it said last, and when */
     uint64_t doing_us;
     uint32_t flights; /* in the transport's hands */

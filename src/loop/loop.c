@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-enum { MAX_SLEEP_US = 1000 * 1000, GATHER_MS = 25 /* below SHOALI_LATE_US */ };
+enum { MAX_SLEEP_US = 1000 * 1000 };
 
 static void init_locks(shoali_loop *loop)
 {
@@ -186,13 +186,22 @@ static void take_event(shoali_loop *loop, int fd)
         loop->host.heard(loop->host.ctx, fd);
 }
 
-/* Something has come: wait a little for more, unless a task comes. */
+static bool can_wait(const shoali_loop *loop, const struct epoll_event *events, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (events[i].data.fd == loop->event_fd ||
+            !loop->host.can_wait(loop->host.ctx, events[i].data.fd))
+            return false;
+    return count > 0;
+}
+
+/* Something has come that is not urgent: wait for more, unless a task comes. */
 static void gather(const shoali_loop *loop, uint64_t until_us)
 {
     struct pollfd task = {.fd = loop->event_fd, .events = POLLIN};
     const uint64_t now_us = shoali_now_us();
-    const uint64_t left_ms = until_us > now_us ? (until_us - now_us) / 1000 : 0;
-    (void)poll(&task, 1, left_ms < GATHER_MS ? (int)left_ms : GATHER_MS);
+    if (until_us > now_us)
+        (void)poll(&task, 1, (int)((until_us - now_us + 999) / 1000));
 }
 
 /* Sleep until a descriptor speaks, a task comes or until_us; returns how long it meant to sleep.
@@ -201,7 +210,6 @@ static void gather(const shoali_loop *loop, uint64_t until_us)
 static uint64_t sleep_until(shoali_loop *loop, uint64_t until_us)
 {
     struct epoll_event events[4];
-    const bool gathers = loop->host.gathers(loop->host.ctx);
     uint64_t now_us = shoali_now_us();
     if (until_us <= now_us)
         return 0;
@@ -210,7 +218,7 @@ static uint64_t sleep_until(shoali_loop *loop, uint64_t until_us)
     if (!has_tasks(loop)) {
         pthread_mutex_unlock(&loop->run_lock);
         int got = epoll_wait(loop->epoll_fd, events, 4, (int)wait_ms);
-        if (got > 0 && gathers)
+        if (can_wait(loop, events, got))
             gather(loop, until_us);
         pthread_mutex_lock(&loop->run_lock);
         for (int i = 0; i < got; i++)

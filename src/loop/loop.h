@@ -20,11 +20,12 @@ enum { SHOALI_LATE_US = 50 * 1000 }; /* a round may take that long, no longer */
 /** What a loop asks of its owner. All but hold and forked are called on the loop's thread. */
 typedef struct shoali_loop_host {
     void *ctx;
-    void (*begins)(void *ctx);                 /* on a thread that is new, before all else */
-    void (*round)(void *ctx);                  /* whatever came in or fell due */
-    uint64_t (*next_us)(const void *ctx);      /* when something falls due; UINT64_MAX: never */
-    void (*heard)(void *ctx, int fd);          /* a descriptor other than the loop's spoke */
-    bool (*gathers)(const void *ctx);          /* what has come may wait a little for more */
+    void (*begins)(void *ctx);            /* on a thread that is new, before all else */
+    void (*round)(void *ctx);             /* whatever came in or fell due */
+    uint64_t (*next_us)(const void *ctx); /* when something falls due; UINT64_MAX: never */
+    void (*heard)(void *ctx, int fd);     /* a descriptor other than the loop's spoke */
+    /** Whether what has come there may wait for more, until something falls due or a task comes. */
+    bool (*can_wait)(const void *ctx, int fd);
     void (*late)(void *ctx, uint64_t late_us); /* this thread came so much later than it meant to */
     /** Around a fork, from the thread that forks: whatever a copy of this process must find whole
      * is held (true) and let go of. */

@@ -27,9 +27,9 @@ static void heard(void *ctx, int fd)
     l->heard++;
 }
 
-static bool gathers(const void *ctx)
+static bool can_wait(const void *ctx, int fd)
 {
-    return ((const looped *)ctx)->gathers;
+    return ((const looped *)ctx)->waits_for == fd;
 }
 
 static void late(void *ctx, uint64_t late_us)
@@ -50,9 +50,10 @@ static void forked(void *ctx)
 
 void looped_init(looped *l)
 {
-    const shoali_loop_host host = {l,       begins, round_of, next_us, heard,
-                                   gathers, late,   hold,     forked};
+    const shoali_loop_host host = {l,        begins, round_of, next_us, heard,
+                                   can_wait, late,   hold,     forked};
     memset(l, 0, sizeof *l);
+    l->waits_for = -1;
     l->due_us = UINT64_MAX;
     assert_ok(shoali_loop_init(&l->loop, &host));
 }

@@ -12,8 +12,8 @@ typedef struct looped {
     _Atomic uint32_t begun, rounds, heard, held, forked;
     _Atomic uint64_t due_us, late_us; /* when something falls due; the most it came late */
     _Atomic int fd;                   /* that spoke last */
-    bool gathers;
-    int order[8]; /* of tasks, on the loop's thread */
+    int waits_for;                    /* what comes there may wait */
+    int order[8];                     /* of tasks, on the loop's thread */
     int count;
 } looped;
 

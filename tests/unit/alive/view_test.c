@@ -55,6 +55,15 @@ static void before_the_join_is_over_nobody_is_silent(void **state)
     fake_comm_free(comm);
 }
 
+/* How many frames of the beginning ask that one. */
+static uint32_t told_alone(uint32_t rank)
+{
+    uint32_t n = 0;
+    while (n < wire.count && wire.sent[n].to == rank && wire.sent[n].kind == SHOALI_MESSAGE_there)
+        n++;
+    return n;
+}
+
 /* One that watches it tells those who do not; one that does not has more patience, until told. */
 static void among_many_the_watchers_are_first(void **state)
 {
@@ -66,20 +75,68 @@ static void among_many_the_watchers_are_first(void **state)
     while (other == ME || other == watched || shoali_beats_watches(ME, other, MANY))
         other++;
     shoal_comm *comm = fake_comm_make(ME, MANY, &wire);
+    comm->ops.last_us = comm->loop.now_us;
     look(comm, other, FAKE_TIMEOUT_US + LITTLE_US);
     assert_false(is_lost(comm, other));
     look(comm, watched, FAKE_TIMEOUT_US + LITTLE_US);
     assert_true(is_lost(comm, watched));
-    assert_int_equal(wire.count, MANY - 2 - 2); /* not to it, nor to its other two watchers */
-    for (uint32_t i = 0; i < wire.count; i++) {
+    const uint32_t first = told_alone(other);
+    assert_int_equal(first, 1);                         /* and asks it, since it works */
+    assert_int_equal(wire.count - first, MANY - 2 - 2); /* nor its other two watchers */
+    for (uint32_t i = first; i < wire.count; i++) {
         assert_int_equal(wire.sent[i].kind, SHOALI_MESSAGE_missed);
         assert_false(wire.sent[i].to == watched || wire.sent[i].to == ME ||
                      shoali_beats_watches(wire.sent[i].to, watched, MANY));
     }
-    comm->peers[other].heard_us = comm->loop.now_us - FAKE_TIMEOUT_US - LITTLE_US;
-    shoali_view_missed(comm, &(shoali_missed){other});
+    shoali_view_missed(comm, &(shoali_missed){other}); /* it may still answer */
+    shoali_view_timers(comm);
+    assert_false(is_lost(comm, other));
+    comm->peers[other].asked_us = comm->loop.now_us - FAKE_TIMEOUT_US / 2;
+    comm->view.look_for_missed = true;
     shoali_view_timers(comm);
     assert_true(is_lost(comm, other));
+    fake_comm_free(comm);
+}
+
+/* After half of the timeout it is asked, by those who watch it and by whom they tell, once. */
+static void who_is_quiet_is_asked(void **state)
+{
+    enum { MANY = 256, ME = 100, WATCHED = ME - 1 };
+    (void)state;
+    shoal_comm *comm = fake_comm_make(ME, MANY, &wire);
+    assert_true(shoali_beats_watches(ME, WATCHED, MANY));
+    look(comm, WATCHED, FAKE_TIMEOUT_US / 2 + LITTLE_US);
+    assert_int_equal(told_alone(WATCHED), 1);
+    assert_int_equal(wire.count, 1 + MANY - 2 - 2);
+    for (uint32_t i = 1; i < wire.count; i++)
+        assert_int_equal(wire.sent[i].kind, SHOALI_MESSAGE_there);
+    wire.count = 0;
+    look(comm, WATCHED, FAKE_TIMEOUT_US / 2 + BEAT_US);
+    assert_int_equal(wire.count, 0);
+    comm->view.next_beat_us = UINT64_MAX;
+    comm->peers[7].heard_us -= FAKE_TIMEOUT_US / 2;
+    shoali_view_asked(comm, WATCHED, &(shoali_missed){7});
+    shoali_view_asked(comm, WATCHED, &(shoali_missed){7});
+    shoali_view_asked(comm, WATCHED, &(shoali_missed){8}); /* just heard */
+    shoali_view_asked(comm, WATCHED, &(shoali_missed){9999});
+    shoali_view_timers(comm);
+    assert_true(wire.count == 1 && wire.sent[0].to == 7);
+    fake_comm_free(comm);
+}
+
+static void who_is_asked_says_something_at_once(void **state)
+{
+    (void)state;
+    shoal_comm *comm = fake_comm_make(0, 256, &wire);
+    comm->view.joined = true;
+    comm->view.next_beat_us = UINT64_MAX;
+    shoali_view_asked(comm, 40, &(shoali_missed){0});
+    shoali_view_asked(comm, 200, &(shoali_missed){0});
+    atomic_store(&comm->peers[200].state, SHOALI_PEER_LEFT);
+    shoali_view_timers(comm);
+    shoali_view_timers(comm);
+    assert_true(wire.count == 1 && wire.sent[0].to == 40);
+    assert_int_equal(wire.sent[0].kind, SHOALI_MESSAGE_heartbeat);
     fake_comm_free(comm);
 }
 
@@ -183,6 +240,8 @@ int main(void)
         CHECK_TEST(silence_beyond_the_timeout_is_a_loss),
         CHECK_TEST(before_the_join_is_over_nobody_is_silent),
         CHECK_TEST(among_many_the_watchers_are_first),
+        CHECK_TEST(who_is_quiet_is_asked),
+        CHECK_TEST(who_is_asked_says_something_at_once),
         CHECK_TEST(what_others_miss_is_looked_at_and_not_believed),
         CHECK_TEST(own_lateness_is_no_silence_of_others),
         CHECK_TEST(a_goodbye_is_no_loss_until_it_was_too_early),

@@ -21,10 +21,11 @@ static void whatever_comes_is_a_sign_of_life(void **state)
     shoal_comm *comm = fake_comm_make(0, 3, &wire);
     comm->peers[1].heard_us = comm->peers[2].heard_us = 1;
     comm->peers[1].missed = true;
+    comm->peers[1].asked_us = 1;
     hear(comm, SHOALI_MESSAGE_protocol, "x", 1);
     assert_int_equal(comm->peers[1].heard_us, comm->loop.now_us);
     assert_int_equal(comm->peers[2].heard_us, 1);
-    assert_true(!comm->peers[1].missed && comm->loop.busy);
+    assert_true(!comm->peers[1].missed && comm->peers[1].asked_us == 0 && comm->loop.busy);
     assert_int_equal(comm->ears.early_bytes, 1);
     shoali_listen_free(&comm->ears);
     fake_comm_free(comm);
@@ -43,6 +44,8 @@ static void a_message_goes_to_whom_it_concerns(void **state)
     assert_string_equal(comm->peers[1].doing.text, "all-reduce 3");
     hear(comm, SHOALI_MESSAGE_missed, absent, shoali_missed_encode(&missed, absent));
     assert_true(comm->peers[2].missed && comm->view.look_for_missed);
+    hear(comm, SHOALI_MESSAGE_there, absent, shoali_missed_encode(&(shoali_missed){0}, absent));
+    assert_true(comm->peers[1].asks && comm->view.answers);
     hear(comm, SHOALI_MESSAGE_reform, change, shoali_reform_encode(&reform, change));
     assert_true(atomic_load(&comm->reform.ending));
     assert_false(comm->peers[1].gone);
@@ -52,7 +55,7 @@ static void a_message_goes_to_whom_it_concerns(void **state)
 static void who_sends_nonsense_is_lost(void **state)
 {
     static const uint16_t kinds[] = {SHOALI_MESSAGE_heartbeat, SHOALI_MESSAGE_reform,
-                                     SHOALI_MESSAGE_missed, 60000};
+                                     SHOALI_MESSAGE_missed, SHOALI_MESSAGE_there, 60000};
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         shoal_comm *comm = fake_comm_make(0, 3, &wire);

@@ -122,9 +122,23 @@ static void a_descriptor_that_speaks_is_told(void **state)
     shoali_loop_once(&l.loop, UINT64_MAX / 2);
     assert_int_equal(l.heard, 1);
     assert_int_equal(l.fd, ends[0]);
-    l.gathers = true; /* it may wait for more, no longer than until the next timer */
-    shoali_loop_once(&l.loop, shoali_now_us() + 5000);
+    l.waits_for = ends[0]; /* until the next timer, */
+    const uint64_t until_us = shoali_now_us() + 5000;
+    shoali_loop_once(&l.loop, until_us);
     assert_int_equal(l.heard, 2);
+    assert_true(shoali_now_us() >= until_us);
+    note last = {&l, 9}; /* or a task, */
+    shoali_task task = {.run = write_down, .arg = &last};
+    assert_ok(shoali_loop_start(&l.loop));
+    shoali_loop_call(&l.loop, see_thread, &(pthread_t){0});
+    shoali_loop_post(&l.loop, &task);
+    shoali_loop_call(&l.loop, see_thread, &(pthread_t){0});
+    assert_int_equal(l.count, 1);
+    shoali_loop_stop(&l.loop);
+    l.waits_for = -1; /* and what is urgent does not wait */
+    l.due_us = UINT64_MAX;
+    shoali_loop_once(&l.loop, UINT64_MAX / 2);
+    assert_true(l.heard > 2);
     close(ends[0]);
     close(ends[1]);
     looped_free(&l);
