@@ -33,34 +33,36 @@ enum { SHOALI_LOST_TEXT_BYTES = 400 };
 enum { SHOALI_PEER_HERE, SHOALI_PEER_LEFT, SHOALI_PEER_LOST };
 
 typedef struct shoali_peer {
+    /* A look at each of many peers per beat shall cost a line of memory each. */
+    _Alignas(64) uint64_t heard_us;
+    uint64_t asked_us;         /* it was asked, and has not been heard since; 0: it was not */
+    uint64_t word_us, said_us; /* its last word, the last to it: member/life.h */
+    uint64_t left_us;
+    _Atomic uint32_t
+        state;          /* SHOALI_PEER_*; lost_text and lost_status are constant once it is LOST */
+    uint32_t via;       /* constant: the relay to it, SHOALI_NONE: a cable */
+    bool up;            /* the control connection stands */
+    bool near, near_up; /* added to the same-host transport; and connected there */
+    bool missed;        /* a watcher of it says so, and it has not been heard since */
+    bool asks;          /* it wants to hear something at once */
+    bool gone;          /* a transport said so; handled at the end of the round */
+    bool link_broke;    /* one of several, with what was on its way; handled as gone is */
+    bool settled;       /* LEFT: its operations have ended */
     char host[SHOALI_RECORD_HOST_BYTES]; /* constant */
-    uint32_t via;                        /* constant: the relay to it, SHOALI_NONE: a cable */
     uint32_t links;                      /* constant: that both share */
     shoali_link *data;                   /* constant after the join */
-    bool up;                             /* the control connection stands */
-    bool near, near_up;                  /* added to the same-host transport; and connected there */
-    _Atomic uint32_t
-        state; /* SHOALI_PEER_*; lost_text and lost_status are constant once it is LOST */
     shoal_status lost_status;
     uint64_t lost_us;
     char lost_text[SHOALI_LOST_TEXT_BYTES];
-    _Atomic uint32_t death;       /* shoali_death, once it is LOST */
-    bool leaving, moved;          /* HERE or LEFT: it reforms; it is in the next epoch */
-    bool said_ready;              /* READY, of an epoch that is to begin */
-    uint64_t word_us, said_us;    /* its last word, the last to it: member/life.h */
-    uint64_t incarnation;         /* constant after the join */
-    char door[SHOALI_DOOR_BYTES]; /* lock */
-    bool link_broke;              /* one of several, with what was on its way; handled as gone is */
+    _Atomic uint32_t death;                 /* shoali_death, once it is LOST */
+    bool leaving, moved;                    /* HERE or LEFT: it reforms; it is in the next epoch */
+    bool said_ready;                        /* READY, of an epoch that is to begin */
+    uint64_t incarnation;                   /* constant after the join */
+    char door[SHOALI_DOOR_BYTES];           /* lock */
     char link_text[SHOALI_LOST_TEXT_BYTES]; /* of the last link that is not used any more, or "" */
     uint64_t link_us;                       /* since when */
-    bool gone; /* a transport said so; handled at the end of the round */
     shoal_status gone_status;
     char gone_text[SHOALI_LOST_TEXT_BYTES];
-    bool settled; /* LEFT: its operations have ended */
-    uint64_t left_us, heard_us;
-    bool missed;            /* a watcher of it says so, and it has not been heard since */
-    bool asks;              /* it wants to hear something at once */
-    uint64_t asked_us;      /* it was asked, and has not been heard since; 0: it was not */
     shoali_heartbeat doing; /* what it said last, and when */
     uint64_t doing_us;
     uint32_t flights; /* in the transport's hands */

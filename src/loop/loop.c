@@ -189,8 +189,7 @@ static void take_event(shoali_loop *loop, int fd)
 static bool can_wait(const shoali_loop *loop, const struct epoll_event *events, int count)
 {
     for (int i = 0; i < count; i++)
-        if (events[i].data.fd == loop->event_fd ||
-            !loop->host.can_wait(loop->host.ctx, events[i].data.fd))
+        if (!loop->host.can_wait(loop->host.ctx, events[i].data.fd))
             return false;
     return count > 0;
 }

@@ -24,7 +24,8 @@ typedef struct shoali_loop_host {
     void (*round)(void *ctx);             /* whatever came in or fell due */
     uint64_t (*next_us)(const void *ctx); /* when something falls due; UINT64_MAX: never */
     void (*heard)(void *ctx, int fd);     /* a descriptor other than the loop's spoke */
-    /** Whether what has come there may wait for more, until something falls due or a task comes. */
+    /** Whether what has come there may wait for more, until something falls due or a task comes;
+     * asked of the loop's own descriptor, too: of that it never may. */
     bool (*can_wait)(const void *ctx, int fd);
     void (*late)(void *ctx, uint64_t late_us); /* this thread came so much later than it meant to */
     /** Around a fork, from the thread that forks: whatever a copy of this process must find whole

@@ -137,6 +137,11 @@ static void who_is_asked_says_something_at_once(void **state)
     shoali_view_timers(comm);
     assert_true(wire.count == 1 && wire.sent[0].to == 40);
     assert_int_equal(wire.sent[0].kind, SHOALI_MESSAGE_heartbeat);
+    assert_false(comm->view.answers);
+    shoali_view_asked(comm, 41, &(shoali_missed){0});
+    shoali_view_timers(comm);
+    assert_true(wire.count == 2 &&
+                wire.sent[1].to == 41); /* each gets an answer to each question */
     fake_comm_free(comm);
 }
 

@@ -225,6 +225,30 @@ static void a_pause_below_the_timeout_is_no_loss(void **state)
         }
 }
 
+/* A watcher's word alone is nothing, nor is an answer that has just been asked for. */
+static void both_a_word_and_no_answer_make_a_loss(void **state)
+{
+    (void)state;
+    const uint64_t half_us = TIMEOUT_US / 2;
+    shoali_silence s = {.missed = true, .silent_us = 4 * TIMEOUT_US};
+    assert_false(shoali_beats_lost(&s, 256, TIMEOUT_US));
+    s.asked = true;
+    s.asked_us = half_us - BEAT_US;
+    assert_false(shoali_beats_lost(&s, 256, TIMEOUT_US));
+    s.asked_us++;
+    assert_true(shoali_beats_lost(&s, 256, TIMEOUT_US));
+    s.silent_us = TIMEOUT_US; /* heard within the timeout */
+    assert_false(shoali_beats_lost(&s, 256, TIMEOUT_US));
+    s = (shoali_silence){.asked = true, .silent_us = 4 * TIMEOUT_US, .asked_us = TIMEOUT_US - 1};
+    assert_false(shoali_beats_lost(&s, 256, TIMEOUT_US));
+    s.asked_us++;
+    assert_true(shoali_beats_lost(&s, 256, TIMEOUT_US));
+    s = (shoali_silence){.watches = true, .silent_us = TIMEOUT_US};
+    assert_false(shoali_beats_lost(&s, 256, TIMEOUT_US));
+    s.silent_us++;
+    assert_true(shoali_beats_lost(&s, 256, TIMEOUT_US));
+}
+
 /* One watcher hears it no more and says so to all: it alone loses it; the others are answered. */
 static void a_watcher_alone_is_not_believed(void **state)
 {
@@ -248,6 +272,7 @@ int main(void)
         CHECK_TEST(all_know_of_a_silence_in_three_seconds),
         CHECK_TEST(all_who_work_know_though_its_watchers_are_gone_too),
         CHECK_TEST(a_pause_below_the_timeout_is_no_loss),
+        CHECK_TEST(both_a_word_and_no_answer_make_a_loss),
         CHECK_TEST(a_watcher_alone_is_not_believed),
     };
     return CHECK_RUN(tests);
