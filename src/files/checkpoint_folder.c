@@ -127,6 +127,15 @@ shoal_status shoali_checkpoint_name_latest(const char *out, shoali_checkpoint wh
     return shoali_write_line(path, name);
 }
 
+void shoali_checkpoint_name_again(const char *out, shoali_checkpoint older)
+{
+    char path[SHOALI_PATH_BYTES];
+    if (older.step > 0 && shoali_checkpoint_name_latest(out, older) == SHOAL_OK)
+        return;
+    if (shoali_path_join(path, out, "checkpoints/latest") == SHOAL_OK)
+        (void)unlink(path); /* it would name nothing */
+}
+
 shoali_checkpoint shoali_checkpoint_latest(const char *out)
 {
     char path[SHOALI_PATH_BYTES], name[NAME_BYTES] = "";

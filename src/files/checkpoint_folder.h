@@ -40,6 +40,8 @@ SHOAL_MUST_USE shoal_status shoali_checkpoint_make(const char *out, shoali_check
                                                    char folder[SHOALI_PATH_BYTES]);
 /** All ranks have written it: from now on it is the latest. */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_name_latest(const char *out, shoali_checkpoint which);
+/** What was the latest is given up: an older one is again, or none (step 0). */
+void shoali_checkpoint_name_again(const char *out, shoali_checkpoint older);
 /** The one that is named latest; step 0: none is, or it is no name of one that is there. */
 shoali_checkpoint shoali_checkpoint_latest(const char *out);
 /** The newest whose folder is there, or the newest before another one; step 0: there is none. */

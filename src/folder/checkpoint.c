@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -18,6 +19,7 @@
 #include "folder/checkpoint.h"
 #include "folder/checkpoint_about.h"
 #include "folder/events.h"
+#include "folder/run_file.h"
 #include "folder/written.h"
 #include "worker/admm.h"
 #include "worker/hybrid.h"
@@ -241,11 +243,73 @@ static shoal_status give_up(shoal_train *train, shoali_checkpoint which, shoal_s
     return shoali_checkpoint_missed(train, train->step, own);
 }
 
+/* ------------------------------------------------------------------ a dedicated server's part */
+
+/* Whether what is common to all is there. */
+static bool is_there(const shoal_train *train, shoali_checkpoint which)
+{
+    char folder[SHOALI_PATH_BYTES], path[SHOALI_PATH_BYTES];
+    return shoali_checkpoint_path(train->desc.out, which, folder) == SHOAL_OK &&
+           shoali_path_join(path, folder, "common.safetensors") == SHOAL_OK &&
+           access(path, F_OK) == 0;
+}
+
+/* The newest older one: a server that found no room has withdrawn those without its file. */
+static shoali_checkpoint still_there(const shoal_train *train, shoali_checkpoint bound)
+{
+    shoali_checkpoint older = bound;
+    do
+        older = shoali_checkpoint_before(train->desc.out, &older);
+    while (older.step > 0 && !is_there(train, older));
+    return older;
+}
+
+/* The workers have gone on since they wrote it, or gave it up: then it goes without this file. Of
+ * hosts that share no folder only their own knows what they gave up. */
+static bool is_given_up(const shoal_train *train, shoali_checkpoint which)
+{
+    return which.step != train->steps && shoali_run_file_is_there(train->desc.out) &&
+           !is_there(train, which);
+}
+
+/* No room for the server's file. The optimiser's state is nowhere else, so the whole checkpoint
+ * goes; of the last one, which the workers may be writing now, the weights stay. */
+static void withdraw(const shoal_train *train, shoali_checkpoint which)
+{
+    const bool all = which.step != train->steps;
+    shoali_checkpoint_drop(train->desc.out, which, train->rank, all);
+    if (all && shoali_run_file_is_there(train->desc.out))
+        shoali_checkpoint_name_again(train->desc.out, still_there(train, which));
+}
+
+shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done)
+{
+    char folder[SHOALI_PATH_BYTES];
+    shoal_error why;
+    const shoali_checkpoint which = {.step = steps_done, .epoch = train->members.epoch};
+    if (is_given_up(train, which))
+        return SHOAL_OK;
+    shoal_status status = shoali_checkpoint_make(train->desc.out, which, folder);
+    if (status == SHOAL_OK)
+        status = shoali_checkpoint_write_rank(train, folder, steps_done, false);
+    if (status != SHOAL_EIO)
+        return status;
+    if (is_given_up(train, which)) /* by another server, as this one wrote */
+        return SHOAL_OK;
+    shoali_error_get(&why);
+    withdraw(train, which);
+    shoali_error_set(&why);
+    return shoali_checkpoint_missed(train, steps_done, status);
+}
+
+/* ------------------------------------------------------------------ all parts */
+
 /* All have written it. */
 shoal_status shoali_checkpoint_announce(shoal_train *train, shoali_checkpoint which,
                                         const char *folder, uint64_t began_us)
 {
-    const shoali_checkpoint before = train->folder.saved;
+    const shoali_checkpoint saved = train->folder.saved;
+    const shoali_checkpoint before = is_there(train, saved) ? saved : still_there(train, which);
     train->folder.saved = which;
     if (train->members.place != 0)
         return SHOAL_OK;
@@ -280,12 +344,4 @@ shoal_status shoali_checkpoint_save(shoal_train *train)
     if (missed > 0)
         return give_up(train, which, own);
     return shoali_checkpoint_announce(train, which, folder, began_us);
-}
-
-shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done)
-{
-    char folder[SHOALI_PATH_BYTES];
-    const shoali_checkpoint which = {.step = steps_done, .epoch = train->members.epoch};
-    SHOALI_TRY(shoali_checkpoint_make(train->desc.out, which, folder));
-    return shoali_checkpoint_write_rank(train, folder, steps_done, false);
 }

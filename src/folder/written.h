@@ -38,7 +38,8 @@ SHOAL_MUST_USE shoal_status shoali_metrics_cut_others(const char *folder, uint32
 
 /* checkpoint.c */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_save(shoal_train *train);
-/** A dedicated server's own file, before it takes up the step after a checkpoint. */
+/** A dedicated server's own file, before it takes up the step after a checkpoint. No room: as of
+ * the others (shoali_checkpoint_missed), and the checkpoint goes. */
 SHOAL_MUST_USE shoal_status shoali_checkpoint_save_owner(shoal_train *train, uint64_t steps_done);
 /** The newest checkpoint below desc.resume that is whole on all ranks, which agree on it, into
  * train->folder.saved; step 0 where the run had written none yet. */

@@ -482,15 +482,16 @@ shoal_status shoal_train_serve(shoal_train *train)
     if (!train->server)
         return shoali_fail(SHOAL_EINVAL, "only a dedicated server (rank >= workers) serves");
     SHOALI_TRY(shoal_sync_serve(train->sync));
-    if (train->loose)
-        return train->update.owner_used && train->desc.out != NULL
-                   ? shoali_checkpoint_save_owner(train, train->steps)
-                   : SHOAL_OK;
-    if (train->update.owner_used &&
-        shoali_checkpoint_due(train, train->update.owner_iteration + 1) &&
-        train->update.owner_saved != train->update.owner_iteration + 1)
-        return shoali_checkpoint_save_owner(train, train->update.owner_iteration + 1);
-    return SHOAL_OK;
+    const uint64_t done = train->loose ? train->steps : train->update.owner_iteration + 1;
+    const bool due = train->loose
+                         ? train->desc.out != NULL
+                         : shoali_checkpoint_due(train, done) && train->update.owner_saved != done;
+    if (train->update.owner_used && due)
+        SHOALI_TRY(shoali_checkpoint_save_owner(train, done));
+    if (train->folder.marks.missed == NULL)
+        return SHOAL_OK;
+    shoali_comm_lacks(); /* the workers tell the result all the same */
+    return shoali_error_set(train->folder.marks.missed);
 }
 
 static void describe_summary(const shoal_train *train, double mean[12], float most[1])

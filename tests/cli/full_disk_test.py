@@ -75,8 +75,9 @@ class FullDisk(unittest.TestCase):
                 self.assertIn("File too large", r.stderr)
                 self.assertEqual([], os.listdir(os.path.join(out, "checkpoints")))
 
-    def one_short_of_room(self, out, sync):
-        """Rank 1 finds no room until it has said so. Code, output, what was said."""
+    def one_short_of_room(self, out, sync, victim=1, behind=None, lasting=False):
+        """A rank finds no room until it has said so, or to the end. Code, output, what was said.
+        behind: it is short once this file is there."""
         argv = [shoal.SHOAL, "train", "--quiet", "--json", "--model", "mlp-small", "--data",
                 self.data, "--batch", 8, "--workers", 2, "--steps", 45, "--epochs", 9,
                 "--compute-ms", 40, "--no-eval", "--checkpoint-every", 10, "--sync", sync,
@@ -86,18 +87,18 @@ class FullDisk(unittest.TestCase):
                               text=True, preexec_fn=no_limit) as job:  # fmt: skip
             self.addCleanup(job.kill)
             shoal.wait_until(lambda: job.poll() is not None or os.path.exists(
-                os.path.join(out, "metrics.1.jsonl")))  # fmt: skip
-            rank = shoal.ranks_of(job.pid)[1]
+                os.path.join(out, behind or "metrics.1.jsonl")))  # fmt: skip
+            rank = shoal.ranks_of(job.pid)[victim]
             resource.prlimit(rank, resource.RLIMIT_FSIZE, (2**11, resource.RLIM_INFINITY))
             for line in job.stderr:
                 said.append(line)
-                if "checkpoint of step 10: " in line:
+                if "checkpoint of step 10: " in line and not lasting:
                     resource.prlimit(rank, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
             return job.wait(timeout=60), job.stdout.read(), "".join(said)
 
     def test_a_worker_that_missed_one_writes_the_next(self):
         """Together, or each at its own time: the one that was missed is passed over, and gone."""
-        for sync in ("hop", "all_reduce"):
+        for sync in ("hop", "all_reduce", "param_server:dedicated"):
             out = self.path("missed-" + sync[:3])
             with self.subTest(sync=sync):
                 code, told, said = self.one_short_of_room(out, sync)
@@ -109,6 +110,38 @@ class FullDisk(unittest.TestCase):
                                                     if event.get("event") == "checkpoint"], said)
                 self.assertEqual(["latest", "step-40", "step-45"],
                                  sorted(os.listdir(os.path.join(out, "checkpoints"))))
+
+    def test_a_server_without_room_costs_checkpoints_alone(self):
+        """Those that lack its file are withdrawn. There it is the optimiser's state of all."""
+        out = self.path("server-short")
+        code, told, said = self.one_short_of_room(out, "param_server:dedicated", victim=2)
+        self.assertEqual(0, code, said)
+        self.assertEqual(45, json.loads(told)["steps"])
+        self.assertIn("rank-2.safetensors: File too large; the training goes on", said)
+        self.assertEqual(["latest", "step-40", "step-45"],
+                         sorted(os.listdir(os.path.join(out, "checkpoints"))))
+        for step in (40, 45):
+            self.assertEqual(
+                ["common.safetensors", *(f"rank-{r}.safetensors" for r in range(3))],
+                sorted(os.listdir(os.path.join(out, "checkpoints", f"step-{step}"))))
+
+    def test_a_server_that_stays_without_room_leaves_one_to_go_on_from(self):
+        """The newest whole one stays, however many are withdrawn, and the rest of the training
+        ends as it did."""
+        out = self.path("server-without")
+        code, told, said = self.one_short_of_room(
+            out, "param_server:dedicated", victim=2, lasting=True,
+            behind="checkpoints/step-10/rank-2.safetensors")  # fmt: skip
+        self.assertEqual(1, code, said)
+        self.assertIn("rank 2: cannot write " + out, said)
+        self.assertEqual(45, json.loads(told)["steps"])
+        self.assertEqual(["latest", "step-10", "step-45"],
+                         sorted(os.listdir(os.path.join(out, "checkpoints"))))
+        tested = shoal.run("eval", "--from", out, "--data", self.data, "--json")
+        self.assertEqual(0, tested.returncode, tested.stderr)  # the last one has all weights
+        again = shoal.run("train", "--resume", out, "--quiet", "--json")
+        self.assertEqual(0, again.returncode, again.stderr)
+        self.assertEqual(json.loads(told)["train_loss"], json.loads(again.stdout)["train_loss"])
 
     def test_who_is_asked_to_end_without_a_checkpoint_fails(self):
         """Exit code 85 says that the same command goes on where this one was."""
