@@ -38,6 +38,17 @@ typedef struct audience {
     bool unwritten;         /* a file beside the result is not there, and that was told */
 } audience;
 
+/* The last file of a server is a file beside the result, which the workers tell. */
+static shoal_status serve(audience *told, shoal_train *train)
+{
+    const shoal_status status = shoal_train_serve(train);
+    if (status != SHOAL_EIO)
+        return status;
+    told->unwritten = true;
+    (void)cli_report(told->name);
+    return SHOAL_OK;
+}
+
 static shoal_status run_stage(train_args *args, audience *told, shoal_comm **comm, shoal_view *view,
                               uint32_t stage)
 {
@@ -67,8 +78,7 @@ static shoal_status run_stage(train_args *args, audience *told, shoal_comm **com
     if (stages->name[stage] != NULL && view->rank == 0 && !args->json && !args->quiet)
         printf("%s\n", stages->name[stage]);
     train_board_stage(told->board, stages->desc[stage].out);
-    status = view->rank < view->workers ? train_work(&work, train, comm, view)
-                                        : shoal_train_serve(train);
+    status = view->rank < view->workers ? train_work(&work, train, comm, view) : serve(told, train);
     progress_end();
     train_metrics_stage(told->metrics);
     shoal_train_destroy(train);
@@ -103,6 +113,12 @@ static void say_interrupted(const train_args *args, char *out, size_t bytes)
         snprintf(out, bytes, "without --out nothing is kept");
 }
 
+/* The exit code of who lacks a file beside its result. */
+static int unwritten(void)
+{
+    return getenv("SHOAL_OWN_LAUNCHER") != NULL ? (int)LAUNCH_LACKS : (int)CLI_FAILED;
+}
+
 /* All trainings in a row. @return exit code */
 static int run_stages(train_args *args, shoal_comm **comm, shoal_view *view, const char *name)
 {
@@ -116,7 +132,7 @@ static int run_stages(train_args *args, shoal_comm **comm, shoal_view *view, con
     int code = !begun                ? CLI_USAGE
                : status != SHOAL_OK  ? cli_report(name)
                : train_has_stopped() ? (int)LAUNCH_AGAIN
-               : told.unwritten      ? CLI_FAILED
+               : told.unwritten      ? unwritten()
                                      : CLI_OK;
     train_metrics_destroy(told.metrics);
     if (!train_board_close(told.board) && code == CLI_OK)

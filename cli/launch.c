@@ -139,6 +139,10 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     const bool there = j->desc->hosts != NULL && WIFEXITED(status) && WEXITSTATUS(status) > 128 &&
                        WEXITSTATUS(status) < 128 + NSIG;
     int code = WIFSIGNALED(status) || there ? CLI_PEER_LOST : WEXITSTATUS(status);
+    const bool lacks = code == LAUNCH_LACKS && j->desc->itself;
+    if (lacks)
+        code = CLI_FAILED;
+    j->lacks = j->lacks || lacks;
     bool ours = j->stop_at_ms >= 0 &&
                 j->next_signal != SIGTERM; /* we have sent a signal ourselves */
     bool member = rank < j->desc->ranks - j->desc->spares || process->has_place;
@@ -148,7 +152,7 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
                 SIGKILL); /* spares with nothing to wait for */
     const bool worker = process->has_place ||
                         rank < j->desc->ranks - j->desc->spares - j->desc->servers;
-    bool result = code == 0 && worker;
+    bool result = (code == 0 || lacks) && worker;
     j->through = j->through || result;
     if (result && j->survives && j->stop_at_ms < 0)
         stop_in(j, LEFT_BEHIND_MS, SIGTERM); /* who was left behind: stopped, or cut off */

@@ -11,6 +11,9 @@
 
 /** What a job that was asked to end and has kept its state ends with: start it again. */
 enum { LAUNCH_AGAIN = 85 };
+/** What a rank of our own launcher ends with where it has told its result, and a file beside it is
+ * missing: the job's is CLI_FAILED, also where lost ranks cost nothing. */
+enum { LAUNCH_LACKS = 86 };
 
 typedef struct launch_desc {
     const char *verb;      /* for messages */

@@ -486,7 +486,7 @@ shoal_status shoali_checkpoint_start(shoal_train *train)
     if (train->hybrid != NULL)
         return shoali_fail(SHOAL_ENOTSUP, "by a plan a run cannot start with another's weights");
     float arrived = 1; /* the run that is to be there may be this process's last one */
-    SHOALI_TRY(shoali_train_reduce(train, &arrived, 1, SHOAL_SUM, "start"));
+    SHOALI_TRY(shoali_train_meet(train, &arrived, 1, SHOAL_SUM, "start"));
     if (shoali_checkpoint_is_onnx(train->desc.start)) {
         size_t count = 0;
         return shoali_onnx_read_weights(train->desc.start, train->model, train->params,

@@ -143,6 +143,23 @@ class FullDisk(unittest.TestCase):
         self.assertEqual(0, again.returncode, again.stderr)
         self.assertEqual(json.loads(told)["train_loss"], json.loads(again.stdout)["train_loss"])
 
+    def test_one_host_without_room_among_others(self):
+        """Also where a lost rank would cost nothing."""
+        rsh = self.path("rsh")
+        with open(rsh, "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\ntrap "" XFSZ\n[ "$1" = 127.0.0.1 ] || ulimit -f 1\n'
+                       'exec sh -c "$2"\n')
+        os.chmod(rsh, 0o700)
+        for sync in ("all_reduce", "hop", "ad_psgd"):
+            with self.subTest(sync=sync):
+                out = self.path("host-" + sync)
+                r = shoal.run("train", "--quiet", "--json", "--model", "mlp-small", "--batch", 8,
+                              "--data", self.data, "--hosts", "127.0.0.1,127.0.0.2", "--sync", sync,
+                              "--checkpoint-every", 10, "--out", out, env={"SHOAL_RSH": rsh})
+                self.assertEqual(1, r.returncode, r.stderr)
+                self.assertIn("rank 1: cannot write metrics below " + out, r.stderr)
+                self.assertEqual(15, json.loads(r.stdout)["steps"])
+
     def test_who_is_asked_to_end_without_a_checkpoint_fails(self):
         """Exit code 85 says that the same command goes on where this one was."""
         out = self.path("asked")

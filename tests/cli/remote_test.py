@@ -98,6 +98,33 @@ class Hosts(unittest.TestCase):
         said = self.launch("a", "exit 255", code=1)[1]
         self.assertIn("host a cannot be reached", said)
 
+    def test_a_file_that_one_host_lacks(self):
+        """Its sentence comes first, and its code is the job's; also where a lost rank costs
+        nothing."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = {name: os.path.join(folder, name) for name in ("data", "m.json", "rsh")}
+            made = shoal.run("data", "digits", "--out", path["data"], "--train", 40, "--test", 10)
+            self.assertEqual(0, made.returncode, made.stderr)
+            with open(path["m.json"], "w", encoding="ascii") as file:
+                json.dump({"name": "m", "input": [1, 28, 28], "layers": ["dense:out=10"]}, file)
+            for lacks, sync in ((path["data"], "all_reduce"), (path["m.json"], "hop"),
+                                (path["data"], "ad_psgd"),
+                                (path["data"], "param_server:dedicated,async")):
+                with self.subTest(lacks=lacks, sync=sync):
+                    with open(path["rsh"], "w", encoding="ascii") as file:
+                        file.write(f"""#!/bin/sh
+[ "$1" = 127.0.0.1 ] || set -- "$1" "$(printf %s "$2" | sed "s,{lacks},/not/there,g")"
+exec sh -c "$2"
+""")
+                    os.chmod(path["rsh"], 0o700)
+                    last = 3 if "dedicated" in sync else 2
+                    done = shoal.run("train", "--quiet", "--json", "--data", path["data"],
+                                     "--model", path["m.json"], "--sync", sync, "--hosts",
+                                     f"127.0.0.1:{last},127.0.0.2", env={"SHOAL_RSH": path["rsh"]})
+                    self.assertEqual(1, done.returncode, done.stderr)
+                    self.assertRegex(done.stderr, f"^shoal train: rank {last}: [^\n]*/not/there")
+                    self.assertEqual("", done.stdout)
+
     def test_what_starts_where(self):
         said = self.launch("a:2,b", "true")[1].splitlines()[0]
         start = "shoal run: sh on 2 hosts: ranks 0-1 on a, rank 2 on b; they meet at a, port "

@@ -54,6 +54,9 @@ class Suite(asked.Asked):
         self.lossless = {c["name"] for c in codecs if "lossless" in c["traits"]}
         self.lab = self.lab_works()
         self.factors = factors.factors(self.shoal, forms)
+        self.started = {}
+        for words in self.factors["model"]:
+            self.train_one(words.split()[1])
 
     def data(self, model):
         kinds = {"svm:vocab=16384,length=8": "svmlight",
@@ -63,6 +66,20 @@ class Suite(asked.Asked):
                  os.path.join(self.folder, "llama.json:parts"): "text",
                  os.path.join(self.folder, "bert.json:parts"): "text"}
         return os.path.join(self.folder, kinds.get(model, "digits"))
+
+    def train_one(self, model):
+        """A run of one step to start from."""
+        path = model.replace("@", self.folder + "/")
+        if path in self.started:
+            return
+        out = os.path.join(self.folder, f"start-{len(self.started)}")
+        subprocess.run([self.shoal, "train", "--model", path, "--data", self.data(path), "--steps",
+                        "1", "--no-eval", "--quiet", "--out", out], check=True, timeout=60,
+                       capture_output=True)  # fmt: skip
+        self.started[path] = out
+
+    def start(self, model):
+        return self.started[model]
 
     def lab_works(self):
         probe = [self.shoal, "run", "-n", "1", "--lab", "rate=1gbit", "--", "true"]

@@ -66,8 +66,8 @@ class Folder:
 
 class Job:
     """A command line made of a row's words. Words with @ are for this class: @workers, @launcher,
-    @out, @resume, @term, @kill, @spares, @tmp, the job's own folder, and @NAME.json, the suite's
-    models."""
+    @out, @resume, @term, @kill, @spares, @start, @tmp, the job's own folder, and @NAME.json, the
+    suite's models."""
 
     def __init__(self, suite, name, words):
         self.suite, self.name = suite, name
@@ -110,7 +110,8 @@ class Job:
 
     def train_words(self, epochs, more):
         model = self.option("--model")
-        words = ["train", *self.args, "--data", self.suite.data(model)]
+        args = [self.suite.start(model) if word == "@start" else word for word in self.args]
+        words = ["train", *args, "--data", self.suite.data(model)]
         words += ["--epochs", epochs] if "--epochs" not in more else []
         words.append("--json")
         words += ["--peer-timeout", 2] if self.launcher != "simulate" else []
