@@ -117,10 +117,11 @@ class Hosts(unittest.TestCase):
 exec sh -c "$2"
 """)
                     os.chmod(path["rsh"], 0o700)
-                    last = 3 if "dedicated" in sync else 2
+                    workers = 2 if "dedicated" in sync else 3
                     done = shoal.run("train", "--quiet", "--json", "--data", path["data"],
                                      "--model", path["m.json"], "--sync", sync, "--hosts",
-                                     f"127.0.0.1:{last},127.0.0.2", env={"SHOAL_RSH": path["rsh"]})
+                                     "127.0.0.1:2,127.0.0.2", "--workers", workers,
+                                     env={"SHOAL_RSH": path["rsh"]})
                     self.assertEqual(1, done.returncode, done.stderr)
                     self.assertRegex(done.stderr, f"^shoal train: rank {last}: [^\n]*/not/there")
                     self.assertEqual("", done.stdout)
