@@ -123,7 +123,7 @@ exec sh -c "$2"
                                      "127.0.0.1:2,127.0.0.2", "--workers", workers,
                                      env={"SHOAL_RSH": path["rsh"]})
                     self.assertEqual(1, done.returncode, done.stderr)
-                    self.assertRegex(done.stderr, f"^shoal train: rank {last}: [^\n]*/not/there")
+                    self.assertRegex(done.stderr, "^shoal train: rank 2: [^\n]*/not/there")
                     self.assertEqual("", done.stdout)
 
     def test_what_starts_where(self):
