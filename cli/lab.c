@@ -89,6 +89,17 @@ static int wait_child(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
 }
 
+/* Inside everybody is root: its ranks are to be found where this user's are (docs/status.md), and
+ * root's folder is none of theirs. */
+static void keep_status_folder(uid_t user)
+{
+    char folder[32];
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    snprintf(folder, sizeof folder, "/tmp/shoal-%u", (unsigned)user);
+    if (run == NULL || run[0] == '\0')
+        setenv("SHOAL_STATUS_DIR", folder, 0);
+}
+
 /* Enter new namespaces and become the parent of their first process. Runs in a child of its own:
  * the command may have threads (OpenBLAS starts some when it is loaded), and only a process without
  * them may enter a user namespace. */
@@ -98,8 +109,10 @@ static int enter(int (*inside)(void *arg), void *arg, int refused)
     gid_t group = getegid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     bool ok = user == 0 && unshare(CLONE_NEWNET | CLONE_NEWPID) == 0;
-    if (!ok)
+    if (!ok) {
+        keep_status_folder(user);
         ok = unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWPID) == 0 && map_ids(user, group);
+    }
     pid_t pid = ok ? fork() : -1;
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "lab_links.h"
+#include "nearest.h"
 
 const char lab_help[] =
     "  cluster=FILE    hosts, links, loss and stragglers as a cluster file says (docs/cluster.md), "
@@ -37,12 +38,13 @@ const char lab_help[] =
 
 enum { MAX_PARALLEL = 8 };
 
+#define KNOWN                                                                                      \
+    "known keys: cluster, rate, up, down, hosts, link, trace, slow, random, throttle, hole, mtu, " \
+    "burst, limit, loss, cables"
+
 static bool bad_key(const char *verb, const char *key, const char *value, const char *wanted)
 {
-    cli_usage(verb,
-              "--lab %s=%s: wanted %s; known keys: cluster, rate, up, down, hosts, link, trace, "
-              "slow, random, throttle, hole, mtu, burst, limit, loss, cables",
-              key, value != NULL ? value : "", wanted);
+    cli_usage(verb, "--lab %s=%s: wanted %s; " KNOWN, key, value != NULL ? value : "", wanted);
     return false;
 }
 
@@ -219,6 +221,30 @@ static bool take(const char *verb, int key, char *value, lab_desc *lab)
     }
 }
 
+static bool unknown_key(const char *verb, const char *item)
+{
+    char typed[64];
+    int best = CABLES;
+    snprintf(typed, sizeof typed, "%.*s", (int)strcspn(item, "="), item);
+    for (int i = 0; i < KEYS; i++)
+        if (nearest_distance(typed, names[i]) < nearest_distance(typed, names[best]))
+            best = i;
+    const bool near = nearest_distance(typed, names[best]) <= nearest_most(typed);
+    cli_usage(verb, "--lab: unknown key '%s'%s%s%s; " KNOWN, typed, near ? " (did you mean " : "",
+              near ? names[best] : "", near ? "?)" : "");
+    return false;
+}
+
+/* Said once, but for what is of one host or rank. */
+static bool is_new(const char *verb, int key, uint32_t given)
+{
+    const uint32_t repeat = 1u << LINK | 1u << SLOW | 1u << THROTTLE | 1u << HOLE;
+    if ((given & 1u << key & ~repeat) == 0)
+        return true;
+    cli_usage(verb, "--lab: key '%s' is given twice", names[key]);
+    return false;
+}
+
 /* Takes the keys of `text`, notes which, and what cluster=FILE says. */
 static bool take_keys(const char *verb, char *text, lab_desc *lab, uint32_t *given,
                       const char **cluster)
@@ -229,11 +255,14 @@ static bool take_keys(const char *verb, char *text, lab_desc *lab, uint32_t *giv
     for (char *rest = text; *rest != '\0';) {
         char *value = NULL, *start = rest;
         const int key = getsubopt(&rest, keys, &value);
+        if (key < 0)
+            return unknown_key(verb, start);
+        if (!is_new(verb, key, *given))
+            return false;
         if (key == CLUSTER)
             *cluster = value;
-        if (key == CLUSTER ? value == NULL || value[0] == '\0' : key < 0)
-            return bad_key(verb, key < 0 ? start : names[key], NULL,
-                           key < 0 ? "a known key" : "a cluster's file");
+        if (key == CLUSTER && (value == NULL || value[0] == '\0'))
+            return bad_key(verb, names[key], NULL, "a cluster's file");
         if (key != CLUSTER && !take(verb, key, value, lab))
             return false;
         *given |= 1u << key;

@@ -283,6 +283,14 @@ static bool is_number(const char *place, uint32_t *number_out)
     return true;
 }
 
+static shoal_status not_ours(const char *folder)
+{
+    const shoal_status status = shoali_fail(SHOAL_EIO, "%s is not a folder of this user alone",
+                                            folder);
+    shoali_error_advice("Set SHOAL_STATUS_DIR to one that is, here and for the jobs.");
+    return status;
+}
+
 static shoal_status ask_named(asking *a, const char *place, uint64_t deadline_us,
                               shoal_watch **watch_out)
 {
@@ -290,7 +298,7 @@ static shoal_status ask_named(asking *a, const char *place, uint64_t deadline_us
     const bool any = place == NULL || place[0] == '\0';
     uint32_t number = 0;
     if (!shoali_watch_folder(folder, sizeof folder))
-        return shoali_fail(SHOAL_EIO, "%s is not a folder of this user alone", folder);
+        return not_ours(folder);
     ask_folder(a, folder, any ? NULL : place);
     const bool by_number = a->jobs == 0 && !any && is_number(place, &number);
     if (by_number)
@@ -341,7 +349,7 @@ shoal_status shoal_watch_all(int64_t timeout_us, shoal_watch **watch_out)
     if (watch_out == NULL || timeout_us <= 0)
         return shoali_fail(SHOAL_EINVAL, "no time to ask, or no place for the answer");
     if (!shoali_watch_folder(folder, sizeof folder))
-        return shoali_fail(SHOAL_EIO, "%s is not a folder of this user alone", folder);
+        return not_ours(folder);
     asking *a = shoali_alloc(sizeof *a);
     if (a == NULL)
         return SHOAL_ENOMEM;

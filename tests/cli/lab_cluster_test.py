@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--lab cluster=FILE`: the lab is the cluster that the planners and the simulator read."""
+import glob
 import json
 import os
+import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -90,6 +93,38 @@ class LabOfACluster(unittest.TestCase):
                            stragglers=[{"worker": 0, "slowdown": 2}])  # fmt: skip
         self.assertIn("9000 us away",
                       self.refused("run", "--lab", f"cluster={far}", "--", "true"))  # fmt: skip
+
+    def test_what_nobody_can_mean_by_keys(self):
+        for words, said in (
+            ("clustr=x", "unknown key 'clustr' (did you mean cluster?)"),
+            ("zzzzzzzz", "unknown key 'zzzzzzzz'; known keys"),
+            (",", "unknown key ''"),
+            ("rate=1gbit,rate=2gbit", "key 'rate' is given twice"),
+            ("cluster=a.json,cluster=b.json", "key 'cluster' is given twice"),
+        ):
+            with self.subTest(words=words):
+                self.assertIn(said, self.refused("run", "-n", 2, "--lab", words, "--", "true"))
+        twice = shoal.run("run", "-n", 2, "--lab", "slow=0:2x,slow=1:3x", "--", "true")
+        self.assertEqual(0, twice.returncode, twice.stderr)
+
+    @unittest.skipIf(os.geteuid() != 0, "root alone can be another user")
+    def test_ranks_of_another_user_are_where_that_user_looks(self):
+        """In a lab of theirs all are root, but root's folder for status is not theirs."""
+        with tempfile.TemporaryDirectory() as folder:  # where another user may read the command
+            os.chmod(folder, 0o755)
+            command = shutil.copy(shoal.SHOAL, folder)
+            for library in glob.glob(os.path.join(shoal.BUILD, "libshoal*.so*")):
+                shutil.copy(library, folder)
+            env = {k: v for k, v in os.environ.items()
+                   if k not in ("SHOAL_STATUS_DIR", "XDG_RUNTIME_DIR")}  # fmt: skip
+            done = subprocess.run(
+                [command, "run", "-n", "1", "--lab", "rate=1gbit", "--", "sh", "-c",
+                 "id -u; echo $SHOAL_STATUS_DIR"], user=65534, group=65534, extra_groups=[],
+                cwd="/", env={**env, "LD_LIBRARY_PATH": folder}, capture_output=True, text=True,
+                timeout=60, check=False)  # fmt: skip
+        if done.returncode == shoal.SKIP:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual("0\n/tmp/shoal-65534\n", done.stdout, done.stderr)
 
 
 if __name__ == "__main__":
