@@ -312,7 +312,9 @@ static int run_args(void *input, char **command)
         return CLI_USAGE;
     if (args->train.data == NULL && args->kept.run == NULL)
         return cli_usage("train",
-                         "which data? --data DIR; `shoal data digits --out DIR` makes some");
+                         args->train.resume == NULL
+                             ? "which data? --data DIR; `shoal data digits --out DIR` makes some"
+                             : "which data? --data DIR: the folder to --resume tells of no run");
     if ((!cli_under_launcher() && !train_goes_together(&args->train, args->admm, args->workers)) ||
         shoal_sync_servers(args->train.sync, &servers) != SHOAL_OK)
         return cli_report("train");

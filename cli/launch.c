@@ -156,7 +156,12 @@ static void rank_ended(launch_job *j, uint32_t rank, int status)
     j->through = j->through || result;
     if (result && j->survives && j->stop_at_ms < 0)
         stop_in(j, LEFT_BEHIND_MS, SIGTERM); /* who was left behind: stopped, or cut off */
-    if (code == 0 || (ours && (WIFSIGNALED(status) || there)))
+    const int by_us = !ours                 ? 0
+                      : there               ? WEXITSTATUS(status) - 128
+                      : WIFSIGNALED(status) ? WTERMSIG(status)
+                                            : 0;
+    j->early = j->early || (j->asked && by_us == SIGTERM);
+    if (code == 0 || by_us != 0)
         return;
     if (j->desc->hosts != NULL && code == 255)
         code = CLI_FAILED;
@@ -221,6 +226,7 @@ static void handle_signal(launch_job *j, int signals)
     if (j->code == 0 && !kept) /* else it is what the ranks say */
         j->code = 128 + (int)info.ssi_signo;
     j->told_to_end = true;
+    j->asked = j->asked || kept;
     if (!again && info.ssi_signo == SIGINT && !j->desc->tacit) {
         fputs(cli_interactive() ? "\r\033[K" : "", stderr);
         said(SAID_WARN, j->desc->verb,
@@ -331,6 +337,24 @@ static void forget_sockets(void)
         shoal_watch_close(watch);
 }
 
+/* A rank that was asked to keep its state, before it could hear that, had none: the same command
+ * does what this one was to do. One that was killed as its time was over has kept nothing. */
+static int code_of_job(const launch_job *j)
+{
+    const int well = j->lacks ? CLI_FAILED : CLI_OK;
+    if (j->survives && j->through)
+        return well;
+    if (!j->asked || j->through)
+        return j->code;
+    if (j->early && j->code != 128 + SIGTERM) {
+        if (!j->desc->tacit)
+            said(SAID_WARN, j->desc->verb,
+                 "asked to end before a first step: the same command goes on");
+        return LAUNCH_AGAIN;
+    }
+    return j->code == 0 ? 128 + SIGTERM : j->code;
+}
+
 /* First code of the job: in the lab it runs as first process of the new namespaces. */
 static int run_job(void *arg)
 {
@@ -386,8 +410,7 @@ static int run_job(void *arg)
         close(signals);
     if (desc->hosts == NULL)
         forget_sockets();
-    const int well = j->lacks ? CLI_FAILED : CLI_OK;
-    return j->survives && j->through ? well : j->code;
+    return code_of_job(j);
 }
 
 /* In a network of our own the usual port and the one behind it. */

@@ -40,6 +40,8 @@ typedef struct launch_job {
     int ledger; /* without hosts: who was killed or failed, and when, for the others; -1: none */
     bool lacks; /* a rank has told its result, and a file beside it is missing */
     bool told_to_end; /* by a signal to the launcher */
+    bool asked;       /* to keep its state, too */
+    bool early;       /* a rank that was asked ended by the signal */
     bool through;     /* a member has ended well */
     bool killed;      /* a rank was, by a signal */
     uint32_t members; /* that have a place in the job and are alive */

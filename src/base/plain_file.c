@@ -14,7 +14,13 @@ shoal_status shoali_plain_folder(const char *path)
     if (mkdir(path, 0777) == 0)
         return SHOAL_OK;
     int error = errno;
-    bool known = lstat(path, &here) == 0 && stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+    const bool seen = lstat(path, &here) == 0;
+    bool known = seen && stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+    if (!known && seen)
+        return shoali_fail(SHOAL_EIO, "cannot make the directory %s: %s", path,
+                           S_ISLNK(here.st_mode)
+                               ? "a symbolic link of that name leads to no directory"
+                               : "there is a file of that name");
     if (!known)
         return shoali_fail_os(SHOAL_EIO, error, "cannot make the directory %s", path);
     if (!S_ISLNK(here.st_mode) || here.st_uid == geteuid() || here.st_uid == 0)

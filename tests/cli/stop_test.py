@@ -94,6 +94,20 @@ class Stop(unittest.TestCase):
         child.send_signal(signal.SIGTERM)
         self.ended(child, "run")
 
+    def test_who_is_asked_before_the_first_step(self):
+        """Nothing is to be kept yet; it is no success, and the same command begins there."""
+        for moment in ("lock", "run.json", "metrics.1.jsonl"):
+            with self.subTest(moment=moment):
+                out = self.path("early-" + moment)
+                child = self.start("--out", out, *KEEPS)
+                shoal.wait_until(lambda out=out, moment=moment: os.path.exists(
+                    os.path.join(out, moment)))  # fmt: skip
+                child.send_signal(signal.SIGTERM)
+                told, said = child.communicate(timeout=60)
+                self.assertEqual((AGAIN, ""), (child.returncode, told), said)
+                self.assertIn("asked to end", said)
+        self.train("--out", out, *KEEPS)
+
     def test_one_worker_is_asked(self):
         child = self.start("--out", self.path("one"), *KEEPS)
         self.wait_for_steps("one")

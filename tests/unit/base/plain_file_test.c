@@ -117,6 +117,11 @@ static void a_folder_may_be_a_link_of_this_user(void **state)
     assert_int_equal(rmdir(path), 0);
     assert_status(shoali_plain_folder(victim), SHOAL_EIO);
     assert_error_has(victim);
+    assert_error_has("there is a file of that name");
+    assert_int_equal(symlink("/nowhere/at/all", path), 0);
+    assert_status(shoali_plain_folder(path), SHOAL_EIO);
+    assert_error_has("a symbolic link of that name leads to no directory");
+    assert_int_equal(unlink(path), 0);
     assert_status(shoali_plain_folder("/nowhere/at/all"), SHOAL_EIO);
 }
 
