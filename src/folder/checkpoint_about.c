@@ -295,8 +295,10 @@ shoal_status shoali_about_check(const shoal_train *train, const shoali_safetenso
         strcmp(optimizer, shoali_optim_spec(train->update.optim)) != 0)
         return shoali_fail(SHOAL_EINVAL,
                            "%s was written with --seed %" PRIu64
+                           " --optimizer %s, this run has --seed %" PRIu64
                            " --optimizer %s; use the same to resume",
-                           path, seed, optimizer != NULL ? optimizer : "?");
+                           path, seed, optimizer != NULL ? optimizer : "?", train->desc.seed,
+                           shoali_optim_spec(train->update.optim));
     SHOALI_TRY(check_model(train, file, path));
     return check_data(train, file, path);
 }

@@ -270,6 +270,8 @@ static shoal_status load_own(shoal_train *train, const char *folder,
                              : "residuals of error feedback are dropped");
         return SHOAL_OK;
     }
+    if (!wrote(common, train->rank) && train->server) /* one that the run before had not */
+        return SHOAL_OK;
     if (!wrote(common, train->rank)) {
         shoali_log(WARN, "%s is of a run that had lost this rank: its residuals are zero", folder);
         return SHOAL_OK;
@@ -290,17 +292,20 @@ static shoal_status check_owners(const shoal_train *train, const shoali_safetens
     if (owners == NULL && has_optimiser(common) != train->update.owner_used)
         return SHOAL_OK;
     shoali_owners_text(train, own, sizeof own);
-    if (workers != train->workers || !wrote(common, train->rank))
+    if (workers != train->workers)
         return shoali_fail(SHOAL_EINVAL,
                            "%s is of %" PRIu64 " workers whose servers keep the optimiser's "
                            "state: this run has %u, use as many",
                            path, workers, train->workers);
-    return owners == NULL || strcmp(owners, own) == 0
+    if (owners != NULL && strcmp(owners, own) != 0)
+        return shoali_fail(SHOAL_EINVAL,
+                           "%s holds the optimiser's state as %s divides it among ranks: this "
+                           "run has %s, use the same",
+                           path, owners, own);
+    return wrote(common, train->rank)
                ? SHOAL_OK
-               : shoali_fail(SHOAL_EINVAL,
-                             "%s holds the optimiser's state as %s divides it among ranks: this "
-                             "run has %s, use the same",
-                             path, owners, own);
+               : shoali_fail(SHOAL_EINVAL, "%s lacks rank %u's part of the optimiser's state", path,
+                             train->rank);
 }
 
 static shoal_status load_both(shoal_train *train, const char *folder, const char *path,

@@ -59,6 +59,27 @@ class Protocols(unittest.TestCase):
                 done = self.train(sync, out, "--codec", codec, "--resume", out, "--epochs", 2)
                 self.assertEqual(0, done.returncode, done.stderr)
 
+    def test_others_go_on_and_start_with_servers(self):
+        """A server that the run before had not has lost nothing; one that had another share says
+        what differs."""
+        out, dedicated = os.path.join(self.folder, "others"), "param_server:dedicated"
+        done = self.train("all_reduce", out, "--codec", "eden:ef")
+        self.assertEqual(0, done.returncode, done.stderr)
+        for sync in (dedicated, dedicated + ",async", "param_server"):
+            with self.subTest(start=sync):
+                done = self.train(sync, f"{out}-{sync}", "--start", out)
+                self.assertEqual(0, done.returncode, done.stderr)
+        done = self.train(dedicated, out, "--codec", "eden:ef", "--resume", out, "--epochs", 2)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        done = self.train("param_server", out, "--resume", out, "--epochs", 3)
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertIn(f"as --sync {dedicated} ", done.stderr)
+        done = self.train(dedicated, f"{out}-param_server", "--resume", f"{out}-param_server",
+                          "--epochs", 3)  # fmt: skip
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertEqual(3, done.stderr.count("divides it among ranks"))
+        self.assertNotIn("use as many", done.stderr)
+
     def test_what_would_be_ignored_is_refused_before_anything_starts(self):
         for sync, codec in (
             ("hop:staleness=2", "topk"), ("d_psgd", "powersgd"), ("ad_psgd", "eden:bits=2"),
