@@ -111,7 +111,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_STEPS:
         if (!cli_parse_int(text, 1, INT64_C(1000000000000), &args->steps))
-            cli_refuse(state, "--steps %s: wanted a whole number from 1 on", text);
+            cli_refuse(state, "--steps %s: wanted a whole number from 1 to 10^12", text);
         return 0;
     case ARGP_KEY_ARG:
         cli_refuse(state, "unexpected argument '%s'", text);

@@ -214,13 +214,14 @@ static bool admm_fits(const train_args *args)
     return false;
 }
 
-/* The command is the same before and after a run was asked to end: it goes on by itself. */
+/* The command is the same before and after a run was asked to end: it goes on by itself, with the
+ * weights that it has by now instead of those that it began with. */
 static void go_on_by_itself(train_args *args)
 {
     shoal_run_look *look = NULL;
     shoal_run_summary summary = {.size = sizeof summary};
     if (!args->train.may_stop || args->train.out == NULL || args->train.resume != NULL ||
-        args->train.start != NULL || shoal_run_look_at(args->train.out, true, &look) != SHOAL_OK)
+        shoal_run_look_at(args->train.out, true, &look) != SHOAL_OK)
         return;
     if (shoal_run_look_summary(look, &summary) == SHOAL_OK && summary.resumes_from > 0 &&
         strcmp(summary.state, "finished") != 0)

@@ -68,6 +68,8 @@ static shoal_status read_specs(shoal_sim *sim, const shoal_sim_desc *desc,
     SHOALI_TRY(shoali_sim_read_compute(desc->compute, &sim->asked.compute));
     SHOALI_TRY(shoali_sim_read_network(desc->network, &sim->asked.network));
     SHOALI_TRY(shoali_sim_read_faults(desc->faults, &sim->asked.faults));
+    if (row == NULL && strncmp(sync, "auto:", 5) == 0)
+        return shoali_fail(SHOAL_EINVAL, "--sync %s: auto has no keys, it chooses them, too", sync);
     if (row == NULL && strcmp(sync, "auto") == 0) {
         SHOALI_TRY(shoali_sim_choose(sim, desc));
         sync = sim->choice.sync;

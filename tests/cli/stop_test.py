@@ -108,6 +108,20 @@ class Stop(unittest.TestCase):
                 self.assertIn("asked to end", said)
         self.train("--out", out, *KEEPS)
 
+    def test_with_start_it_goes_on_from_its_own_checkpoint(self):
+        out, begun = self.path("started"), self.path("begun")
+        first = self.words("--out", begun)
+        first[first.index("--steps") + 1] = "1"
+        done = shoal.run(*first)
+        self.assertEqual(0, done.returncode, done.stderr)
+        child = self.start("--out", out, "--start", begun, *KEEPS)
+        self.wait_for_steps("started")
+        child.terminate()
+        self.ended(child, "started")
+        self.train("--out", out, "--start", begun, *KEEPS, "--compute-ms", "0")
+        self.train("--out", self.path("unbroken"), "--start", begun)
+        self.assertEqual(self.weights("unbroken"), self.weights("started"))
+
     def test_one_worker_is_asked(self):
         child = self.start("--out", self.path("one"), *KEEPS)
         self.wait_for_steps("one")
