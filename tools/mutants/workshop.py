@@ -135,7 +135,7 @@ class Workshop:
 
     def compile(self, path, text):
         """The object of this text instead of path's, as bytes; None: it does not compile. The same
-        code gives the same bytes, since neither has debug information."""
+        code gives the same bytes, since neither has debug information here."""
         source = os.path.join(self.place, os.path.basename(path))
         target = os.path.join(self.place, "mutant.o")
         with open(source, "w", encoding="utf-8") as file:
@@ -143,7 +143,8 @@ class Workshop:
         command = list(self.commands[path])
         command[command.index("-o") + 1] = target
         command[command.index("-c") + 1] = source
-        done = subprocess.run(command + ["-w"], cwd=self.folder, capture_output=True, check=False)
+        done = subprocess.run(command + ["-w", "-g0"], cwd=self.folder, capture_output=True,
+                              check=False)
         if done.returncode != 0:
             return None
         with open(target, "rb") as file:
