@@ -22,6 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 # Programs of `make check`; mutants.py has others.
 TESTS = os.environ.get("SHOAL_TESTS", os.path.join(ROOT, "build", "dev", "tests"))
+# Those of bench/micro, which have the library inside, too.
+BENCH = os.environ.get("SHOAL_BENCH", os.path.join(ROOT, "build", "release", "bench"))
 # What Python loads, and the hardware; mutants.py has others of both, too.
 LIBRARY = os.environ.get("SHOAL_LIBRARY", os.path.join(ROOT, "build", "release", "libshoal.so.0"))
 RTL = os.environ.get("SHOAL_RTL", os.path.join(ROOT, "innet", "rtl"))

@@ -10,9 +10,11 @@ recorded.
 
 Where the claim runs programs of `make check`, which have the library inside, "tests" names them as
 ctest does: they are built in build/mutants, where they load it, and the claim takes them from
-there (SHOAL_TESTS). Python programs load the library by its path (SHOAL_LIBRARY); what makes a
-package takes it from a folder like build/release (SHOAL_BUILD). A fault in innet/rtl stands in a
-copy of the hardware, build/claims/mutants-rtl (SHOAL_RTL).
+there (SHOAL_TESTS). "programs" are those of bench/micro that the claim runs: with the library
+inside, too, they are linked anew with the fault (SHOAL_BENCH). Python programs load the library by
+its path (SHOAL_LIBRARY); what makes a package takes it from a folder like build/release
+(SHOAL_BUILD). A fault in innet/rtl stands in a copy of the hardware, build/claims/mutants-rtl
+(SHOAL_RTL).
 
 A claim that misses a goal without a fault, and is recorded so, has to miss another one with it."""
 
@@ -34,7 +36,8 @@ LIMIT_S = 4 * run.QUICK_S  # it is not about time
 PLACE = os.path.join(ROOT, "build", "claims", "mutants")
 HARDWARE = "innet/rtl/"
 # What a fault changes of a claim's surroundings.
-PLACES = ("LD_LIBRARY_PATH", "SHOAL_LIBRARY", "SHOAL_BUILD", "SHOAL_TESTS", "SHOAL_RTL", "WARNINGS")
+PLACES = ("LD_LIBRARY_PATH", "SHOAL_LIBRARY", "SHOAL_BUILD", "SHOAL_TESTS", "SHOAL_BENCH",
+          "SHOAL_RTL", "WARNINGS")
 ERROR = "an error"
 
 
@@ -49,7 +52,7 @@ class Shops:
             if self.release is None:
                 release = os.path.join(ROOT, "build", "release")
                 self.release = workshop.Workshop(ROOT, release, PLACE)
-                self.release.know()
+            self.release.know(fault.get("programs", ()))
             return self.release
         if self.tests is None:
             self.tests = workshop.Workshop(ROOT, os.path.join(ROOT, "build", "mutants"))
@@ -105,6 +108,8 @@ def plant(shops, fault):
     os.environ["LD_LIBRARY_PATH"] = shop.place
     os.environ["SHOAL_LIBRARY"] = os.path.join(shop.place, "libshoal.so.0")
     os.environ["SHOAL_BUILD"] = build_with(shop.place, shop.folder)
+    if "programs" in fault:
+        os.environ["SHOAL_BENCH"] = os.path.join(shop.place, "bench")
 
 
 def judged(name):

@@ -146,8 +146,8 @@ def fault_problems(name, entry):
     if fault is None or "quick" not in entry:
         yield f"goals.json: {name}: no planted fault and quick form: who knows that it can fail?"
         return
-    if set(fault) - {"tests"} != {"file", "from", "to"}:
-        yield f"goals.json: {name}: a mutant has file, from, to, and may have tests"
+    if set(fault) - {"tests", "programs"} != {"file", "from", "to"}:
+        yield f"goals.json: {name}: a mutant has file, from, to, and may have tests or programs"
         return
     path = os.path.join(ROOT, fault["file"])
     text = open(path, encoding="utf-8").read() if os.path.isfile(path) else ""

@@ -103,10 +103,14 @@ class Workshop:
                 if path.startswith("src/"):
                     self.commands[path] = shlex.split(entry["command"])
 
-    def know(self):
-        """A folder that is built already, with its libraries for programs."""
+    def know(self, programs=()):
+        """A folder that is built already, with its libraries for programs; these programs have the
+        library inside and are linked anew, too."""
         self._read_commands()
         self._read_links(LIBRARIES[1:])
+        for name in programs:
+            *_, last = told(["ninja", "-C", self.folder, "-t", "commands", name]).splitlines()
+            self.links[name] = last
 
     def _tests(self):
         listed = json.loads(told(["ctest", "--test-dir", self.folder, "--show-only=json-v1"]))
@@ -151,17 +155,24 @@ class Workshop:
             return file.read()
 
     def link(self, path):
-        """The libraries with the object compiled last in the place of path's."""
+        """The libraries with the object compiled last in the place of path's, those that have none
+        of it as they are; in a program it comes before the archive, which adds nothing to it."""
         object_name = self.commands[path][self.commands[path].index("-o") + 1]
+        mutant = f"{self.place}/mutant.o"
         for name, command in self.links.items():
-            made = os.path.join(self.place, name)
-            command = command.replace(f" {object_name} ", f" {self.place}/mutant.o ")
-            command = re.sub(r" -o \S+", f" -o {made}", command)
+            soname = re.search(r"-soname,(\S+)", command)
+            made = os.path.join(self.place, soname.group(1) if soname else name)
+            os.makedirs(os.path.dirname(made), exist_ok=True)
+            if os.path.lexists(made):
+                os.remove(made)  # or the linker would write through a link
+            if soname and f" {object_name} " not in command:
+                os.symlink(os.path.join(self.folder, soname.group(1)), made)
+                continue
+            command = command.replace(f" {object_name} ", f" {mutant} ")
+            first = "" if soname else f" {mutant}"
+            command = re.sub(r" -o \S+", f" -Wl,--strip-debug{first} -o {made}", command)
             command = command.split(" && ")[1] if command.startswith(": && ") else command
             told(["sh", "-c", command], cwd=self.folder)
-            soname = re.search(r"-soname,(\S+)", command).group(1)
-            if soname != name:
-                os.replace(made, os.path.join(self.place, soname))
 
     def run(self, test, limit_s, original=False):
         """"passed", "skipped", "failed" or "hung", and the seconds."""
