@@ -148,6 +148,22 @@ static void what_others_may_have_gone_on_by_stops_it(void **state)
     assert_int_equal(leads(&p), SHOALI_LEAD_DOUBT);
 }
 
+/* Ranks 0 and 4 are out of reach, and two more of their doubt are here: half of it, with its lowest,
+ * may have gone on. The last rank counts as any other. */
+static void half_with_the_lowest_stops_it(void **state)
+{
+    (void)state;
+    place p;
+    take_place(&p, 1);
+    lose(&p, 0, SHOALI_MEMBER_SILENT);
+    lose(&p, 4, SHOALI_MEMBER_SILENT);
+    doubt_too(&p, 0, 0x1b, 0); /* 0, 1, 3 and 4 */
+    doubt(&p, 3, 0, 0x1b, 0);
+    assert_int_equal(leads(&p), SHOALI_LEAD_DOUBT);
+    p.states[4] = SHOALI_MEMBER_LEFT; /* with goodbye: 0 is one of three, and cannot have */
+    assert_int_equal(leads(&p), SHOALI_LEAD_PROPOSE);
+}
+
 /* An epoch begins when all of its members are READY. */
 static void what_somebody_has_not_been_ready_for_has_not_begun(void **state)
 {
@@ -278,6 +294,7 @@ int main(void)
         CHECK_TEST(it_waits_for_all_that_are_there),
         CHECK_TEST(a_minority_does_not_propose),
         CHECK_TEST(what_others_may_have_gone_on_by_stops_it),
+        CHECK_TEST(half_with_the_lowest_stops_it),
         CHECK_TEST(what_somebody_has_not_been_ready_for_has_not_begun),
         CHECK_TEST(who_was_not_ready_has_no_doubt),
         CHECK_TEST(who_is_behind_comes_as_a_newcomer),

@@ -32,11 +32,16 @@ static shoal_op_desc usual(void)
     return desc;
 }
 
-static shoal_op_plan *make(const shoal_op_desc *desc)
+static shoal_op_plan *make_at(uint32_t rank, const shoal_op_desc *desc)
 {
     shoal_op_plan *plan = NULL;
-    assert_ok(shoali_plan_make(&world->rank[1].ops, desc, &plain, &plan));
+    assert_ok(shoali_plan_make(&world->rank[rank].ops, desc, &plain, &plan));
     return plan;
+}
+
+static shoal_op_plan *make(const shoal_op_desc *desc)
+{
+    return make_at(1, desc);
 }
 
 static void its_parts_are_its_own(void **state)
@@ -122,11 +127,35 @@ static void the_last_tensor_counts(void **state)
     shoali_plan_free(plan);
 }
 
+/* Whoever contributes rows codes them by their length, up to the last one; who only serves has
+ * none. */
+static void every_contributor_knows_how_long_a_row_is(void **state)
+{
+    (void)state;
+    static const uint32_t rows[] = {1, 3};
+    const shoal_tensor matrix = {.key = 7, .count = COUNT, .rows = 4, .cols = 25, .lr_scale = 1};
+    shoal_op_desc desc = usual();
+    desc.collective = "omnireduce:input=coo";
+    desc.tensors = &matrix;
+    desc.tensor_count = 1;
+    desc.rows = rows;
+    desc.row_count = 2;
+    desc.contributors = 3;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        shoal_op_plan *plan = make_at(rank, &desc);
+        const bool knows = strstr(plan->collective.spec, "row=25") != NULL;
+        assert_true(knows == (rank < 3));
+        shoali_plan_free(plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(its_parts_are_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(it_knows_what_it_is_of, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_last_tensor_counts, setup, teardown)};
+        cmocka_unit_test_setup_teardown(the_last_tensor_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_contributor_knows_how_long_a_row_is, setup,
+                                        teardown)};
     return CHECK_RUN(tests);
 }
