@@ -304,6 +304,7 @@ bool shoali_gauge_wanted(shoal_op *op)
     bool first = ops->gauge == NULL;
     op->rounds.waits = true;
     if (first && open_gauge(ops) != SHOAL_OK) {
+        shoali_gauge_free(ops); /* the next one tries again */
         shoali_run_fail(op, true);
     } else if (first) {
         next_round(ops->gauge);
@@ -322,4 +323,5 @@ void shoali_gauge_free(shoali_ops *ops)
     give_up_buffers(g);
     shoali_arena_destroy(g->arena);
     shoali_free(g);
+    ops->gauge = NULL;
 }

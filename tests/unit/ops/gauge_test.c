@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates of links, measured by operations: for whoever asks first, once; longer where a time says
  * nothing; the same on all ranks; and who waits for them ends when they cannot be had. */
+#include "base/arena.h"
 #include "base/error.h"
 #include "ops/inner.h"
 #include "support/check.h"
@@ -162,12 +163,44 @@ static void who_ends_measures_nothing(void **state)
     opsworld_destroy(world);
 }
 
+/* Nor does a part of a measurement stay behind, which nobody would ever end. */
+static void without_memory_it_fails_and_can_be_tried_again(void **state)
+{
+    (void)state;
+    for (size_t k = 1; k <= 5; k++) { /* a measurement has as many parts */
+        opsworld *world = create(k, STREAM_US);
+        shoal_op_desc desc = SHOAL_OP_DESC_INIT;
+        const shoali_op_extras extras = {.check_finite = true};
+        shoal_op *op = NULL;
+        desc.buf = buf[0];
+        desc.count = COUNT;
+        desc.collective = "ring:order=auto";
+        assert_ok(shoali_op_make(&world->rank[0].ops, &desc, &extras, SHOALI_MAIN_ROUND, &op));
+        (void)shoali_alloc_fail_at(k);
+        shoali_run_start(op);
+        (void)shoali_alloc_fail_at(0);
+        start(world, 1);
+        start(world, 2);
+        opsworld_run(world, world->now_us + SECOND);
+        assert_int_equal(opsworld_last(world, 0)->status, SHOAL_ENOMEM);
+        for (uint32_t r = 0; r < RANKS; r++)
+            start(world, r);
+        opsworld_run(world, UINT64_MAX);
+        check_sums(world);
+        opsworld_destroy(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(who_asks_first_waits_for_the_others),   CHECK_TEST(all_come_to_one_order),
-        CHECK_TEST(short_times_are_taken_again_with_more), CHECK_TEST(on_one_host_little_is_sent),
-        CHECK_TEST(a_loss_ends_those_that_wait),           CHECK_TEST(who_ends_measures_nothing),
+        CHECK_TEST(who_asks_first_waits_for_the_others),
+        CHECK_TEST(all_come_to_one_order),
+        CHECK_TEST(short_times_are_taken_again_with_more),
+        CHECK_TEST(on_one_host_little_is_sent),
+        CHECK_TEST(a_loss_ends_those_that_wait),
+        CHECK_TEST(who_ends_measures_nothing),
+        CHECK_TEST(without_memory_it_fails_and_can_be_tried_again),
     };
     return CHECK_RUN(tests);
 }
