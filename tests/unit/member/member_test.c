@@ -148,8 +148,8 @@ static void what_others_may_have_gone_on_by_stops_it(void **state)
     assert_int_equal(leads(&p), SHOALI_LEAD_DOUBT);
 }
 
-/* Ranks 0 and 4 are out of reach, and two more of their doubt are here: half of it, with its lowest,
- * may have gone on. The last rank counts as any other. */
+/* Ranks 0 and 4 are out of reach, and two more of their doubt are here: half of it, with its
+ * lowest, may have gone on. The last rank counts as any other. */
 static void half_with_the_lowest_stops_it(void **state)
 {
     (void)state;
