@@ -199,6 +199,12 @@ class SmallRoom(unittest.TestCase):
         tried = self.read("build/mutants/tried.jsonl").splitlines()
         self.assertEqual(len(tried), len({json.loads(line)["key"] for line in tried}))
 
+    def test_a_survivor_of_too_little_time_is_tried_again(self):
+        said = self.run_tool("--number", "100", "--limit", "1")
+        self.assertIn("survived not all tests in 1 s", said)
+        self.assertNotIn("killed unit", said)
+        self.assertIn("killed unit", self.run_tool("--number", "100"))
+
     def test_one_run_at_a_time_and_an_end_at_any_moment(self):
         command = [sys.executable, os.path.join(MUTANTS, "mutants.py"), "--root", self.folder.name]
         first = subprocess.Popen([*command, "--number", "100"], stdout=subprocess.PIPE, text=True)

@@ -7,7 +7,8 @@ the same code is drawn again. Each is linked into a library in build/mutants, wh
 the tree itself is never written to, except for bench/results. A mutant is tried with the tests of
 its file, then those of its room, then all of tests/{unit,conformance,sim,proc} that include a
 header of the room; the first failure ends it. What was tried is kept and not tried again while its
-file (for a survivor: and the tests) are the same, so that a run may be ended and go on later.
+file (for a survivor: and the tests, and a limit that it ran into) are the same, so that a run may
+be ended and go on later.
 
 Exit status: 0, whatever survives; 1 on errors; 2 for wrong arguments."""
 
@@ -148,7 +149,8 @@ class Trial:
         for test in self.near(mutant.path):
             left = self.options.limit - (time.monotonic() - begin)
             if left < test.limit():
-                result["by"] = f"not all tests in {self.options.limit} s"
+                result |= {"by": f"not all tests in {self.options.limit} s",
+                           "limit": self.options.limit}
                 break
             verdict, _ = self.shop.run(test, test.limit())
             if self.noticed(test, verdict):

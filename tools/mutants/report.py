@@ -49,10 +49,10 @@ class Kept:
     def verdict(self, mutant, trial):
         """What was kept: {} for what is no mutant, None where nothing (that still holds) is."""
         value = self.known.get(self._key(mutant, trial))
-        survived = value and value["verdict"] == "survived"
-        if survived and value["tests"] != self._tests(mutant, trial):
-            return None
-        return value
+        if not value or value["verdict"] != "survived":
+            return value
+        longer = value.get("limit", trial.options.limit) < trial.options.limit
+        return None if longer or value["tests"] != self._tests(mutant, trial) else value
 
     def add(self, mutant, trial, value):
         if value.get("verdict") == "survived":
