@@ -198,6 +198,27 @@ static void several_missing_are_all_named(void **state)
     opsworld_destroy(world);
 }
 
+/* All have entered, and data is too slow: nobody is said to be missing. */
+static void at_a_deadline_nobody_may_be_missing(void **state)
+{
+    (void)state;
+    opsworld *world = opsworld_create(3, 1);
+    world->frame_us = SECOND;
+    for (uint32_t r = 0; r < 3; r++) {
+        shoal_op_desc desc = desc_of(r, COUNT);
+        desc.timeout_us = 4 * SECOND;
+        opsworld_start(world, r, &desc);
+    }
+    opsworld_run(world, UINT64_MAX);
+    for (uint32_t r = 0; r < 3; r++) {
+        const opsworld_end *end = opsworld_last(world, r);
+        assert_int_equal(end->status, SHOAL_ETIMEDOUT);
+        assert_non_null(strstr(end->error.text, "all-reduce 1 did not end within"));
+        assert_null(strstr(end->error.text, "not entered"));
+    }
+    opsworld_destroy(world);
+}
+
 static void who_says_too_much_is_given_up(void **state)
 {
     (void)state;
@@ -225,6 +246,7 @@ int main(void)
                                        CHECK_TEST(an_abort_that_came_before_ends_it_at_once),
                                        CHECK_TEST(at_a_deadline_those_missing_are_named),
                                        CHECK_TEST(several_missing_are_all_named),
+                                       CHECK_TEST(at_a_deadline_nobody_may_be_missing),
                                        CHECK_TEST(who_says_too_much_is_given_up)};
     return CHECK_RUN(tests);
 }

@@ -146,6 +146,31 @@ static void broadcast(opsworld *world, uint32_t rank)
     opsworld_start(world, rank, &desc);
 }
 
+/* Bits are no numbers, and those of none are as good as any. */
+static void bits_travel_whatever_they_mean(void **state)
+{
+    (void)state;
+    const shoal_tensor bits = {.key = 1, .count = COUNT, .flags = SHOAL_TENSOR_BITS, .lr_scale = 1};
+    opsworld *world = opsworld_create(RANKS, 1);
+    fill();
+    memset(buf[0], 0xff, sizeof buf[0]); /* as a float: not a number */
+    for (uint32_t r = 0; r < RANKS; r++) {
+        shoal_op_desc desc = desc_of(r);
+        desc.kind = SHOAL_BROADCAST;
+        desc.collective = "broadcast";
+        desc.tensors = &bits;
+        desc.tensor_count = 1;
+        opsworld_start(world, r, &desc);
+    }
+    opsworld_run(world, UINT64_MAX);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(opsworld_last(world, r)->status, SHOAL_OK);
+        assert_memory_equal(buf[r], buf[0], sizeof buf[0]);
+        assert_int_equal(((const uint8_t *)buf[r])[sizeof buf[0] - 1], 0xff);
+    }
+    opsworld_destroy(world);
+}
+
 /* 0 -> 1 -> 2 -> 3: who has passed it on may leave before the last ones begin. */
 static void a_broadcast_starts_without_whom_it_does_not_need(void **state)
 {
@@ -268,6 +293,7 @@ int main(void)
                                        CHECK_TEST(ends_come_in_order_of_start),
                                        CHECK_TEST(a_loss_ends_it_for_all),
                                        CHECK_TEST(none_starts_without_a_member),
+                                       CHECK_TEST(bits_travel_whatever_they_mean),
                                        CHECK_TEST(a_broadcast_starts_without_whom_it_does_not_need),
                                        CHECK_TEST(who_left_is_missed_by_neighbours),
                                        CHECK_TEST(the_deadline_ends_it),
