@@ -128,6 +128,31 @@ static void a_child_has_no_time_to_ask(void **state)
     opsworld_destroy(world);
 }
 
+/* A round's values are the codec's own: as many of them as the operation has elements are still
+ * none of its tensors'. */
+static void a_round_of_as_many_values_is_of_no_tensor(void **state)
+{
+    (void)state;
+    const shoal_tensor column = {.key = 9, .count = COUNT, .rows = COUNT, .cols = 1, .lr_scale = 1};
+    const shoali_op_extras extras = {.check_finite = true, .codec_row = &toy_transform_row};
+    opsworld *world = opsworld_create(RANKS, 1);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        shoal_op_desc desc = desc_of(r, "toy_transform");
+        desc.tensors = &column;
+        buf[r][7] = r == 1 ? NAN : buf[r][7];
+        opsworld_start_with(world, r, &desc, &extras);
+    }
+    opsworld_run(world, UINT64_MAX);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        const opsworld_end *end = opsworld_last(world, r);
+        assert_int_equal(end->status, SHOAL_ENOTFINITE);
+        assert_non_null(strstr(end->error.text, "rank 1 (host host1) brought NaN"));
+        assert_non_null(strstr(end->error.text, "element 7"));
+        assert_null(strstr(end->error.text, "tensor 9"));
+    }
+    opsworld_destroy(world);
+}
+
 static void what_does_not_go_together_is_refused(void **state)
 {
     (void)state;
@@ -149,9 +174,11 @@ static void what_does_not_go_together_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CHECK_TEST(a_measure_comes_first), CHECK_TEST(a_transform_is_rounds_alone),
-        CHECK_TEST(a_loss_ends_rounds), CHECK_TEST(a_child_has_no_time_to_ask),
-        CHECK_TEST(what_does_not_go_together_is_refused)};
+    const struct CMUnitTest tests[] = {CHECK_TEST(a_measure_comes_first),
+                                       CHECK_TEST(a_transform_is_rounds_alone),
+                                       CHECK_TEST(a_loss_ends_rounds),
+                                       CHECK_TEST(a_child_has_no_time_to_ask),
+                                       CHECK_TEST(a_round_of_as_many_values_is_of_no_tensor),
+                                       CHECK_TEST(what_does_not_go_together_is_refused)};
     return CHECK_RUN(tests);
 }
