@@ -17,7 +17,6 @@ import os
 import random
 import signal
 import sys
-import time
 
 import operators
 import report
@@ -105,20 +104,23 @@ class Trial:
                 found.append((2 + workshop.FOLDERS.index(name.split("/")[0]), test))
         return [test for _, test in sorted(found, key=lambda f: (f[0], f[1].seconds or 0))]
 
-    def measure(self, rooms):
-        """How long each test takes without a mutant, kept; one that fails is left out."""
+    def build(self, rooms):
+        """What may notice a fault in these files."""
         needed = {t for paths in rooms.values() for path in paths for t in self.near(path)}
         self.shop.build(sorted(needed, key=lambda t: t.name), self.options.jobs)
-        for test in sorted(needed, key=lambda t: t.name):
-            kept = self.kept.seconds(test)
-            if kept is None:
-                verdict, kept = self.shop.run(test, workshop.TEST_S)
-                kept = kept if verdict == "passed" else -1
-                if verdict != "passed":
-                    print(f"{test.name}: {verdict} without a mutant, left out", flush=True)
-                self.kept.add_seconds(test, kept)
-            test.seconds = kept
-        self.tests = [t for t in self.tests if t.seconds is not None and t.seconds >= 0]
+
+    def usable(self, test):
+        """How long a test takes without a mutant is kept; one that fails is left out this time."""
+        if test.seconds is None:
+            test.seconds = self.kept.seconds(test)
+        if test.seconds is None:
+            verdict, seconds = self.shop.run(test, workshop.TEST_S, original=True)
+            if verdict == "passed":
+                self.kept.add_seconds(test, seconds)
+            else:
+                print(f"{test.name}: {verdict} without a mutant, left out", flush=True)
+            test.seconds = seconds if verdict == "passed" else -1
+        return test.seconds >= 0
 
     def noticed(self, test, verdict):
         """The fault has failed the test, and not a busy machine: without it, the test passes now,
@@ -145,18 +147,18 @@ class Trial:
             self.kept.add(mutant, self, {})
             return None
         self.shop.link(mutant.path)
-        begin, result = time.monotonic(), {"verdict": "survived", "by": ""}
-        for test in self.near(mutant.path):
-            left = self.options.limit - (time.monotonic() - begin)
+        left, result = self.options.limit, {"verdict": "survived", "by": ""}
+        for test in filter(self.usable, self.near(mutant.path)):
             if left < test.limit():
                 result |= {"by": f"not all tests in {self.options.limit} s",
                            "limit": self.options.limit}
                 break
-            verdict, _ = self.shop.run(test, test.limit())
+            verdict, seconds = self.shop.run(test, test.limit())
+            left -= seconds
             if self.noticed(test, verdict):
                 result = {"verdict": "killed", "by": test.name + (" (hung)" * (verdict == "hung"))}
                 break
-        result["seconds"] = round(time.monotonic() - begin, 1)
+        result["seconds"] = round(self.options.limit - left, 1)
         self.kept.add(mutant, self, result)
         return result
 
@@ -208,7 +210,7 @@ def run(options):
     tests = shop.configure()
     rooms = {room: [p for p in paths if p in shop.commands] for room, paths in rooms.items()}
     trial = Trial(shop, tests, options, report.Kept(folder))
-    trial.measure(rooms)
+    trial.build(rooms)
     results = {room: try_room(trial, room, paths, equivalent) for room, paths in rooms.items()}
     report.write(root, results, options)
 
