@@ -105,6 +105,9 @@ def plant(shops, fault):
     if shop.compile(fault["file"], faulty(fault)) is None:
         raise workshop.Failure(f"{fault['file']} does not compile with its fault")
     shop.link(fault["file"])
+    beside = os.path.join(shop.place, "innet")  # a library looks there for the kernel's program
+    if not os.path.lexists(beside):
+        os.symlink(os.path.join(shop.folder, "innet"), beside)
     os.environ["LD_LIBRARY_PATH"] = shop.place
     os.environ["SHOAL_LIBRARY"] = os.path.join(shop.place, "libshoal.so.0")
     os.environ["SHOAL_BUILD"] = build_with(shop.place, shop.folder)
