@@ -104,9 +104,9 @@ class Trial:
                 found.append((2 + workshop.FOLDERS.index(name.split("/")[0]), test))
         return [test for _, test in sorted(found, key=lambda f: (f[0], f[1].seconds or 0))]
 
-    def build(self, rooms):
+    def build(self, paths):
         """What may notice a fault in these files."""
-        needed = {t for paths in rooms.values() for path in paths for t in self.near(path)}
+        needed = {t for path in paths for t in self.near(path)}
         self.shop.build(sorted(needed, key=lambda t: t.name), self.options.jobs)
 
     def usable(self, test):
@@ -210,9 +210,9 @@ def run(options):
     tests = shop.configure()
     rooms = {room: [p for p in paths if p in shop.commands] for room, paths in rooms.items()}
     trial = Trial(shop, tests, options, report.Kept(folder))
-    trial.build(rooms)
-    results = {room: try_room(trial, room, paths, equivalent) for room, paths in rooms.items()}
-    report.write(root, results, options)
+    for room, paths in rooms.items():
+        trial.build(paths)
+        report.write(root, {room: try_room(trial, room, paths, equivalent)}, options)
 
 
 def main():
