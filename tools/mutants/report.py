@@ -70,9 +70,15 @@ class Kept:
 
 
 def commit(root):
-    said = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty=+", "--exclude=*"],
-                          capture_output=True, text=True, check=False)
-    return said.stdout.strip() or "unknown"
+    """Of what was tried; with a + where sources or tests have changes."""
+    git = ["git", "-C", root]
+    head = subprocess.run([*git, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True,
+                          check=False)
+    changed = subprocess.run([*git, "status", "--porcelain", "--", "src", "tests"],
+                             capture_output=True, text=True, check=False)
+    if head.returncode != 0:
+        return "unknown"
+    return head.stdout.strip() + ("+" if changed.stdout else "")
 
 
 def score(rows):
