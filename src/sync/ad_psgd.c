@@ -30,19 +30,19 @@
  * Forms: `blocking` averages after the update, and waits for it; `still`: who is asked computes
  * nothing meanwhile; `all`: every worker initiates, on any graph; `split`: read and write are two
  * transfers, one after the other, under an exclusive lock: who is asked stands still, and one's own
- * update waits. "blocking,all,split" is a model kept in variables that other workers reach, the
- * baseline that papers on later protocols compared with; the plain form is the one to use. */
+ * update waits. "blocking,all,split", a model in variables that others reach, is the baseline of
+ * later papers; the plain form is the one to use. */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/rng.h"
 #include "sync/finale.h"
 #include "sync/graph.h"
+#include "sync/pack.h"
 #include "sync/rift.h"
 
 enum { LOCK = 1, GRANT, MESSAGE_BYTES = 9, INITIATOR_SHIFT = 40, TIMER_STILL = 1 };
-enum { STREAM_PARTNER = 0x6164 };
-enum { LIVE = SHOALI_SLOT + 1, WORK };
+enum { LIVE = SHOALI_SLOT + 1, WORK, STREAM_PARTNER = 0x6164 };
 #define CODED(m) ((m)->world->coding == SHOALI_LOSSLESS)
 typedef enum phase { COMPUTE, UPDATE, ENTER, ENDING, LEAVING, OVER } phase;
 typedef enum own { NONE, OWN_FIRST, ASKED, OWN_LAST, RUNNING } own;
@@ -103,8 +103,7 @@ typedef struct machine {
 static void say(uint32_t peer, uint8_t kind, uint64_t number, shoali_actions *actions)
 {
     uint8_t bytes[MESSAGE_BYTES] = {kind};
-    for (int i = 1; i < MESSAGE_BYTES; i++)
-        bytes[i] = (uint8_t)(number >> (8 * (i - 1)));
+    shoali_pack_u64(bytes + 1, number);
     shoali_act_send(actions, peer, bytes, sizeof bytes);
 }
 
@@ -313,9 +312,7 @@ static void on_grant(machine *m, uint32_t peer, uint64_t number, shoali_actions 
 
 static const char *graph_of(const params *p)
 {
-    if (strcmp(p->graph, "auto") != 0)
-        return p->graph;
-    return p->all ? "complete" : "parity";
+    return strcmp(p->graph, "auto") != 0 ? p->graph : p->all ? "complete" : "parity";
 }
 
 static void on_gone(machine *m, uint32_t peer, shoali_actions *actions)
@@ -360,15 +357,13 @@ static void on_op_done(machine *m, const shoali_event *event, shoali_actions *ac
 static void on_message(machine *m, const shoali_event *event, shoali_actions *actions)
 {
     uint32_t peer = event->message.peer;
-    uint64_t number = 0;
     bool neighbour = false;
     for (uint32_t i = 0; i < m->degree; i++)
         neighbour |= m->neighbours[i] == peer;
     if (!neighbour || event->message.len_bytes != MESSAGE_BYTES ||
         shoali_finale_is_gone(&m->finale, peer))
         return;
-    for (int i = 1; i < MESSAGE_BYTES; i++)
-        number |= (uint64_t)event->message.bytes[i] << (8 * (i - 1));
+    const uint64_t number = shoali_unpack_u64(event->message.bytes + 1);
     if (event->message.bytes[0] == LOCK && number >> INITIATOR_SHIFT == 0)
         line_up(m, peer, number);
     else if (event->message.bytes[0] == GRANT)
@@ -445,6 +440,11 @@ static void proceed(machine *m, shoali_actions *actions)
 
 /* ---------------------------------------------------------------- the start */
 
+static shoal_status check(const void *any)
+{
+    return shoali_graph_both_ways(graph_of(any));
+}
+
 static size_t rounded(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -452,8 +452,8 @@ static size_t rounded(size_t bytes)
 
 static size_t state_size(const shoali_world *world)
 {
-    size_t line = rounded(((size_t)world->workers + 1) * sizeof(request));
-    return rounded(sizeof(machine)) + rounded(shoali_finale_bytes(world)) + line +
+    return rounded(sizeof(machine)) + rounded(shoali_finale_bytes(world)) +
+           rounded(((size_t)world->workers + 1) * sizeof(request)) +
            world->workers * sizeof(uint32_t);
 }
 
@@ -475,14 +475,13 @@ static shoal_status find_side(machine *m, uint32_t *side_out)
     const shoali_world *world = m->world;
     const params *p = m->params;
     shoali_graph graph;
-    uint32_t *sides = m->neighbours; /* room for all workers, filled later */
     *side_out = world->me % 2;
     if (p->all || strcmp(graph_of(p), "parity") == 0)
         return SHOAL_OK;
     SHOALI_TRY(shoali_graph_open(p->graph, world->workers, &graph));
-    bool bipartite = shoali_graph_sides(&graph, sides);
+    bool bipartite = shoali_graph_sides(&graph, m->neighbours); /* room for all, filled later */
     shoali_graph_close(&graph);
-    *side_out = sides[world->me];
+    *side_out = m->neighbours[world->me];
     if (!bipartite)
         return shoali_fail(SHOAL_EINVAL,
                            "ad_psgd: graph=%s of %u workers is not bipartite; take an even ring, "
@@ -593,6 +592,7 @@ const shoali_sync_row shoali_sync_ad_psgd = {
     .paper = "Lian et al., ICML 2018; slower than all_reduce where 2 models / rate > compute time",
     .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
+    .check = check,
     .state_size = state_size,
     .slots = slots,
     .max_staleness = max_staleness,

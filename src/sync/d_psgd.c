@@ -7,10 +7,16 @@
 
 static const shoali_key keys[] = {
     {"graph", SHOALI_KEY_TEXT, offsetof(shoali_hop_params, graph), 0, 0, NULL, "ring",
-     "ring, chords, double_ring, complete, parity, or a file with lines of two workers"},
+     "ring, chords, double_ring, complete, parity, a file with lines of two workers; directed: "
+     "one_way, exponential, a file with lines \"a > b\""},
     {"serial", SHOALI_KEY_FLAG, offsetof(shoali_hop_params, serial), 0, 0, NULL, "off",
      "send after the update and wait, instead of sending before the gradient"},
 };
+
+static uint32_t traits_with(const void *any)
+{
+    return SHOALI_SYNC_MEAN | SHOALI_SYNC_APART | shoali_hop_traits(any);
+}
 
 const shoali_sync_row shoali_sync_d_psgd = {
     .name = "d_psgd",
@@ -18,6 +24,8 @@ const shoali_sync_row shoali_sync_d_psgd = {
              "Slower than all_reduce where degree x model bytes / rate exceeds the compute time",
     .traits = SHOALI_SYNC_MEAN | SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS |
               SHOALI_SYNC_CHANGES,
+    .traits_with = traits_with,
+    .fits = shoali_hop_fits,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_hop_params)},
     .state_size = shoali_hop_state_size,
     .slots = shoali_hop_slots,

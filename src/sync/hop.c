@@ -22,7 +22,8 @@
  *   backup=b     d - b of them (at least one); plain mean of those that came, oneself included
  *   staleness=s  d - b neighbours whose newest update is of k - s or later; a new one of tag t
  *                weighs t - (k - s) + 1, one's own s + 1, one that was used before nothing
- * Tokens: with o's iteration I(o) as last heard, k may rise while I(o) + tokens > k for all o:
+ * Tokens: with o's iteration I(o) as last heard, k may rise while I(o) + tokens > k for all o that
+ * hear this worker:
  * Iter(w) - Iter(o) <= tokens. A straggler sees all tokens pile up: it may jump by
  * J <= min_o I(o) - k, which nobody can be waiting for, and takes the mean of its neighbours'
  * models of iteration k + J - 1.
@@ -47,9 +48,11 @@ typedef enum phase { COMPUTE, REDUCE, UPDATE, ENTER, ENDING, LEAVING, OVER } pha
 
 static const shoali_key keys[] = {
     {"graph", SHOALI_KEY_TEXT, offsetof(shoali_hop_params, graph), 0, 0, NULL, "ring",
-     "ring, chords, double_ring, complete, parity, or a file with lines of two workers"},
+     "ring, chords, double_ring, complete, parity, a file with lines of two workers; directed: "
+     "one_way, exponential, a file with lines \"a > b\""},
     {"tokens", SHOALI_KEY_INT, offsetof(shoali_hop_params, tokens), 0, 1000, NULL, "0",
-     "iterations ahead of a neighbour; 0: 10 where backup or staleness need them, else none"},
+     "iterations ahead of a neighbour that hears this worker; 0: 10 where backup or staleness need "
+     "them, 1 on directed graphs, else none"},
     {"backup", SHOALI_KEY_INT, offsetof(shoali_hop_params, backup), 0, 1000, NULL, "0",
      "neighbours whose update need not be waited for"},
     {"staleness", SHOALI_KEY_INT, offsetof(shoali_hop_params, staleness), 0, 1000, NULL, "0",
@@ -86,23 +89,46 @@ static bool is_standard(const shoali_hop_params *p)
 
 uint64_t shoali_hop_tokens(const shoali_hop_params *p)
 {
-    return p->tokens == 0 && !is_standard(p) ? DEFAULT_TOKENS : (uint64_t)p->tokens;
+    if (p->tokens > 0)
+        return (uint64_t)p->tokens;
+    return !is_standard(p) ? DEFAULT_TOKENS : shoali_graph_is_directed(p->graph) ? 1 : 0;
 }
 
+/* Without tokens whose updates one waits for is an iteration ahead at most, if it waits as well. */
 static uint32_t capacity(const shoali_hop_params *p)
 {
-    uint64_t tokens = shoali_hop_tokens(p);
-    return 1 + (!is_standard(p) ? (uint32_t)tokens : 1);
+    bool ahead = !is_standard(p) || shoali_graph_is_directed(p->graph);
+    return 1 + (ahead ? (uint32_t)shoali_hop_tokens(p) : 1);
 }
 
 /* 0 also if the graph is none: START says so. */
-static uint32_t degree(const shoali_world *world)
+static uint32_t degree(const shoali_world *world, uint32_t *heard_out)
 {
     const shoali_hop_params *p = world->params;
-    uint32_t count;
-    bool ok = shoali_graph_neighbours(p->graph, world->workers, world->me, NULL, &count) ==
+    uint32_t count, heard = 0;
+    bool ok = shoali_graph_around(p->graph, world->workers, world->me, NULL, &count, &heard) ==
               SHOAL_OK;
+    if (heard_out != NULL)
+        *heard_out = ok ? heard : 0;
     return ok ? count : 0;
+}
+
+uint32_t shoali_hop_traits(const shoali_hop_params *p)
+{
+    return SHOALI_SYNC_SURVIVES | SHOALI_SYNC_MODELS |
+           (shoali_graph_is_directed(p->graph) ? 0 : SHOALI_SYNC_CHANGES);
+}
+
+shoal_status shoali_hop_fits(const void *any, uint32_t codec_traits, uint32_t workers)
+{
+    const shoali_hop_params *p = any;
+    shoali_graph graph;
+    (void)codec_traits;
+    if (workers == 0 || !shoali_graph_is_directed(p->graph))
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_graph_open(p->graph, workers, &graph));
+    shoali_graph_close(&graph);
+    return SHOAL_OK;
 }
 
 static size_t head_bytes(void)
@@ -114,14 +140,16 @@ size_t shoali_hop_state_size(const shoali_world *world)
 {
     size_t finale = (shoali_finale_bytes(world) + 63) / 64 * 64;
     const shoali_hop_params *p = world->params;
-    uint32_t edges = shoali_graph_is_file(p->graph) ? world->workers : degree(world);
+    uint32_t edges = shoali_graph_is_file(p->graph) ? world->workers : degree(world, NULL);
     return head_bytes() + finale + shoali_hop_queue_bytes(edges, capacity(p));
 }
 
 uint32_t shoali_hop_slots(const shoali_world *world)
 {
-    return shoali_hop_queue_slots(degree(world), capacity(world->params),
-                                  world->coding == SHOALI_LOSSY, is_standard(world->params));
+    uint32_t heard;
+    (void)degree(world, &heard);
+    return shoali_hop_queue_slots(heard, capacity(world->params), world->coding == SHOALI_LOSSY,
+                                  is_standard(world->params));
 }
 
 uint32_t shoali_hop_max_staleness(const void *params)
@@ -172,11 +200,17 @@ static void go(machine *m, phase next, const shoal_verdict *verdict, shoali_acti
 
 /* ---------------------------------------------------------------- reduce */
 
+/* Whose updates come here. */
+static bool is_heard(const shoali_hop_edge *edge)
+{
+    return edge->heard && !edge->gone;
+}
+
 static uint32_t there(const machine *m)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < m->queue.edge_count; i++)
-        count += !m->queue.edges[i].gone;
+        count += is_heard(&m->queue.edges[i]);
     return count;
 }
 
@@ -194,7 +228,7 @@ static bool ready_to_reduce(const machine *m)
     uint32_t count = there(m), ready = 0, backup = (uint32_t)m->params->backup;
     uint32_t need = count > backup ? count - backup : count > 0;
     for (uint32_t i = 0; i < m->queue.edge_count; i++)
-        ready += !m->queue.edges[i].gone && fresh_enough(m, &m->queue.edges[i]);
+        ready += is_heard(&m->queue.edges[i]) && fresh_enough(m, &m->queue.edges[i]);
     return ready >= need && shoali_hop_queue_settled(&m->queue);
 }
 
@@ -301,7 +335,7 @@ static bool has_tokens(const machine *m, uint64_t next)
 {
     for (uint32_t i = 0; i < m->queue.edge_count; i++) {
         const shoali_hop_edge *edge = &m->queue.edges[i];
-        if (edge->gone)
+        if (edge->gone || !edge->hears)
             continue;
         if (m->tokens > 0 && !edge->finished && edge->iter + m->tokens < next)
             return false;
@@ -398,7 +432,7 @@ static void on_message(machine *m, const shoali_event *event, shoali_actions *ac
     if (kind == ACK && value + 1 > m->world->iteration + edge->acked)
         edge->acked = value + 1 - m->world->iteration;
     edge->finished |= kind == NO_MORE;
-    if (kind != TAG && kind != BOTH)
+    if (!edge->heard || (kind != TAG && kind != BOTH))
         return;
     bool fits = shoali_hop_queue_tag(&m->queue, edge, value);
     bool ending = m->phase >= ENDING;
@@ -460,8 +494,8 @@ static void on_start(machine *m, const shoali_world *world, shoali_actions *acti
             shoali_graph_close(&graph);
     }
     if (status == SHOAL_OK)
-        status = shoali_hop_queue_start(&m->queue, world, p->graph, degree(world), capacity(p),
-                                        is_standard(p),
+        status = shoali_hop_queue_start(&m->queue, world, p->graph, degree(world, NULL),
+                                        capacity(p), is_standard(p),
                                         memory + (shoali_finale_bytes(world) + 63) / 64 * 64);
     if (status != SHOAL_OK) {
         fail(m, status, shoal_last_error()->text, actions);
@@ -541,17 +575,19 @@ static shoal_status check(const void *any)
 static uint32_t traits_with(const void *any)
 {
     const shoali_hop_params *p = any;
-    const uint32_t always = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_MODELS | SHOALI_SYNC_CHANGES;
-    return always | (is_standard(p) ? 0 : SHOALI_SYNC_FAITHFUL) |
+    const uint32_t always = shoali_hop_traits(p);
+    const bool changes = (always & SHOALI_SYNC_CHANGES) != 0;
+    return always | (is_standard(p) || !changes ? 0 : SHOALI_SYNC_FAITHFUL) |
            (p->skip > 1 ? 0 : SHOALI_SYNC_APART); /* who jumps was in no iteration between */
 }
 
 const shoali_sync_row shoali_sync_hop = {
     .name = "hop",
-    .paper = "Luo et al., ASPLOS 2019; undirected graphs, losses survived, exact mean at the end. "
+    .paper = "Luo et al., ASPLOS 2019; losses survived (undirected graphs), exact mean at the end. "
              "Slower than all_reduce where degree x model bytes / rate exceeds the compute time",
     .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_APART | SHOALI_SYNC_MODELS | SHOALI_SYNC_CHANGES,
     .traits_with = traits_with,
+    .fits = shoali_hop_fits,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(shoali_hop_params)},
     .check = check,
     .state_size = shoali_hop_state_size,

@@ -22,8 +22,13 @@ uint32_t shoali_hop_max_staleness(const void *params);
 uint32_t shoali_hop_max_gap(const shoali_world *world);
 shoal_status shoali_hop_on_event(void *state, const shoali_event *event, shoali_actions *actions);
 
-/** Tokens in force: what was asked for, or what backup, staleness and skip need to be bounded. */
+/** Tokens in force: what was asked for, or what backup, staleness, skip and directed graphs need to
+ * be bounded. */
 uint64_t shoali_hop_tokens(const shoali_hop_params *params);
+/** Rows of the table share these, too: a directed graph has no edges whose ends could keep images
+ * of each other, and must be balanced. */
+uint32_t shoali_hop_traits(const shoali_hop_params *params);
+shoal_status shoali_hop_fits(const void *params, uint32_t codec_traits, uint32_t workers);
 
 /* ---------------------------------------------------------------- hop_queue.c */
 
@@ -33,11 +38,12 @@ enum { SHOALI_HOP_WINDOW = 4 }; /* own updates that are under way at a time */
  * the s-th take of the other; tags travel as messages, in the same order. */
 typedef struct shoali_hop_edge {
     uint32_t peer;
+    bool heard, hears;        /* its updates come here; ours go there */
     bool gone;                /* lost, or has said goodbye */
     bool finished;            /* asks for no more tokens to be waited for */
     bool take_open;           /* take number `arrived` */
     uint32_t puts;            /* a bit per own update of the window that is under way to it */
-    float weight;             /* Metropolis */
+    float weight;             /* graph.h */
     uint64_t iter;            /* that it is in, as last heard */
     uint64_t acked;           /* notify_ack: own updates that it has used */
     uint64_t head;            /* number of its oldest update that is kept */
@@ -48,7 +54,7 @@ typedef struct shoali_hop_edge {
 
 typedef struct shoali_hop_queue {
     const shoali_world *world;
-    shoali_hop_edge *edges;
+    shoali_hop_edge *edges;        /* first those that are heard */
     uint32_t edge_count, capacity; /* updates kept per neighbour */
     uint32_t open;                 /* operations */
     bool paired;            /* hop_images.c: every update of one side meets one of the other */
@@ -57,10 +63,10 @@ typedef struct shoali_hop_queue {
 } shoali_hop_queue;
 
 /** Slots: the finale's, the window of own updates (lossy: images instead), then capacity for each
- * neighbour. */
-uint32_t shoali_hop_queue_slots(uint32_t edges, uint32_t capacity, bool lossy, bool paired);
+ * neighbour that is heard. */
+uint32_t shoali_hop_queue_slots(uint32_t heard, uint32_t capacity, bool lossy, bool paired);
 size_t shoali_hop_queue_bytes(uint32_t edges, uint32_t capacity);
-/** memory: shoali_hop_queue_bytes() of zeroes. Fails as shoali_graph_neighbours does. */
+/** memory: shoali_hop_queue_bytes() of zeroes. Fails as shoali_graph_around does. */
 SHOAL_MUST_USE shoal_status shoali_hop_queue_start(shoali_hop_queue *queue,
                                                    const shoali_world *world, const char *graph,
                                                    uint32_t edges, uint32_t capacity, bool paired,
@@ -71,7 +77,7 @@ shoali_hop_edge *shoali_hop_queue_edge(const shoali_hop_queue *queue, uint32_t p
 bool shoali_hop_queue_may_put(const shoali_hop_queue *queue);
 /** lossy: no own update is under way, so images are what the neighbours have; else true. */
 bool shoali_hop_queue_settled(const shoali_hop_queue *queue);
-/** Send PARAM to all neighbours that are there. */
+/** Send PARAM to all that are there and hear it. */
 void shoali_hop_queue_put(shoali_hop_queue *queue, uint64_t iteration, shoali_actions *actions);
 /** Ask for the next update of every neighbour where there is room. */
 void shoali_hop_queue_take(shoali_hop_queue *queue, uint64_t iteration, shoali_actions *actions);

@@ -37,22 +37,57 @@ static uint32_t own_slots(uint32_t edges, bool lossy, bool paired)
     return lossy ? shoali_hop_image_slots(edges, paired) : SHOALI_HOP_WINDOW;
 }
 
-uint32_t shoali_hop_queue_slots(uint32_t edges, uint32_t capacity, bool lossy, bool paired)
+uint32_t shoali_hop_queue_slots(uint32_t heard, uint32_t capacity, bool lossy, bool paired)
 {
-    return 1 + own_slots(edges, lossy, paired) + edges * capacity;
+    return 1 + own_slots(heard, lossy, paired) + heard * capacity;
 }
 
 size_t shoali_hop_queue_bytes(uint32_t edges, uint32_t capacity)
 {
     size_t each = sizeof(shoali_hop_edge) + tag_count(capacity) * sizeof(uint64_t);
-    return edges * (each + sizeof(uint32_t)) + (2 * (size_t)edges + 1) * sizeof(shoali_mix_term);
+    return edges * (each + sizeof(shoali_neighbour)) +
+           (2 * (size_t)edges + 1) * sizeof(shoali_mix_term);
+}
+
+/* Of all edges of a directed graph, which a name makes regular. */
+static shoal_status directed_weight(const char *spec, const shoali_world *world, uint32_t own,
+                                    float *weight_out)
+{
+    shoali_graph graph;
+    *weight_out = (float)shoali_graph_weight(own, own);
+    if (!shoali_graph_is_file(spec))
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_graph_open(spec, world->workers, &graph));
+    uint32_t most = shoali_graph_largest_degree(&graph);
+    shoali_graph_close(&graph);
+    *weight_out = (float)shoali_graph_weight(most, most);
+    return SHOAL_OK;
+}
+
+static shoal_status weigh(shoali_hop_queue *queue, const char *graph, uint32_t heard)
+{
+    const shoali_world *world = queue->world;
+    const bool directed = shoali_graph_is_directed(graph);
+    float weight = 0;
+    uint32_t theirs = 0;
+    if (directed)
+        SHOALI_TRY(directed_weight(graph, world, heard, &weight));
+    for (uint32_t i = 0; i < queue->edge_count; i++) {
+        shoali_hop_edge *edge = &queue->edges[i];
+        edge->weight = weight;
+        if (directed)
+            continue;
+        SHOALI_TRY(shoali_graph_around(graph, world->workers, edge->peer, NULL, &theirs, NULL));
+        edge->weight = (float)shoali_graph_weight(heard, theirs);
+    }
+    return SHOAL_OK;
 }
 
 shoal_status shoali_hop_queue_start(shoali_hop_queue *queue, const shoali_world *world,
                                     const char *graph, uint32_t edges, uint32_t capacity,
                                     bool paired, void *memory)
 {
-    uint32_t own = 0, theirs = 0;
+    uint32_t around = 0, heard = 0;
     *queue = (shoali_hop_queue){.world = world,
                                 .edges = memory,
                                 .edge_count = edges,
@@ -60,17 +95,17 @@ shoal_status shoali_hop_queue_start(shoali_hop_queue *queue, const shoali_world 
                                 .paired = paired};
     uint64_t *tags = (uint64_t *)(void *)(queue->edges + edges);
     queue->terms = (shoali_mix_term *)(void *)(tags + edges * tag_count(capacity));
-    uint32_t *peers = (uint32_t *)(void *)(queue->terms + 2 * (size_t)edges + 1);
-    SHOALI_TRY(shoali_graph_neighbours(graph, world->workers, world->me, peers, &own));
+    shoali_neighbour *peers = (shoali_neighbour *)(void *)(queue->terms + 2 * (size_t)edges + 1);
+    SHOALI_TRY(shoali_graph_around(graph, world->workers, world->me, peers, &around, &heard));
     for (uint32_t i = 0; i < edges; i++) {
         shoali_hop_edge *edge = &queue->edges[i];
-        SHOALI_TRY(shoali_graph_neighbours(graph, world->workers, peers[i], NULL, &theirs));
-        edge->peer = peers[i];
-        edge->weight = (float)shoali_graph_weight(own, theirs);
+        edge->peer = peers[i].node;
+        edge->heard = peers[i].heard;
+        edge->hears = peers[i].hears;
         edge->iter = world->iteration;
         edge->tags = tags + i * tag_count(capacity);
     }
-    return SHOAL_OK;
+    return weigh(queue, graph, heard);
 }
 
 shoali_hop_edge *shoali_hop_queue_edge(const shoali_hop_queue *queue, uint32_t peer)
@@ -116,7 +151,7 @@ void shoali_hop_queue_put(shoali_hop_queue *queue, uint64_t iteration, shoali_ac
     for (uint32_t i = 0; i < queue->edge_count; i++) {
         shoali_hop_edge *edge = &queue->edges[i];
         uint32_t slot;
-        if (edge->gone)
+        if (edge->gone || !edge->hears)
             continue;
         edge->puts |= 1u << place;
         queue->open++;
@@ -152,7 +187,8 @@ void shoali_hop_queue_take(shoali_hop_queue *queue, uint64_t iteration, shoali_a
     const shoali_world *world = queue->world;
     for (uint32_t i = 0; i < queue->edge_count; i++) {
         shoali_hop_edge *edge = &queue->edges[i];
-        if (edge->gone || edge->take_open || edge->arrived - edge->head >= queue->capacity)
+        if (edge->gone || !edge->heard || edge->take_open ||
+            edge->arrived - edge->head >= queue->capacity)
             continue;
         edge->take_open = true;
         queue->open++;
@@ -195,7 +231,7 @@ bool shoali_hop_queue_done(shoali_hop_queue *queue, uint64_t id, bool ok, shoali
     uint32_t to = (uint32_t)(id >> TO_SHIFT & NODE_MASK);
     bool put = from == queue->world->me;
     shoali_hop_edge *edge = shoali_hop_queue_edge(queue, put ? to : from);
-    if (edge == NULL || (!put && to != queue->world->me))
+    if (edge == NULL || (!put && to != queue->world->me) || (put ? !edge->hears : !edge->heard))
         return false;
     queue->open--;
     if (put)

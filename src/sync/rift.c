@@ -24,6 +24,23 @@ static void spread(const shoali_graph *graph, const shoali_finale *finale, uint3
     }
 }
 
+/* Who heard the lost hears one less, and is heard by as many as before. */
+static shoal_status unbalanced(const char *spec, const shoali_finale *finale)
+{
+    uint32_t lost = 0;
+    while (lost < finale->world->workers && !shoali_finale_is_gone(finale, lost))
+        lost++;
+    if (lost == finale->world->workers)
+        return SHOAL_OK;
+    shoal_status status = shoali_fail(SHOAL_EPEER,
+                                      "worker %u is lost, and graph=%s is directed: without it "
+                                      "averages would lean to those that are heard most",
+                                      lost, spec);
+    shoali_error_advice("Go on from the last checkpoint; undirected graphs (ring, chords, "
+                        "double_ring, complete) stand losses.");
+    return status;
+}
+
 static shoal_status check(const char *spec, const shoali_graph *graph, const shoali_finale *finale,
                           uint8_t *reached, uint32_t *todo)
 {
@@ -54,6 +71,8 @@ shoal_status shoali_rift_check(const char *spec, const shoali_finale *finale)
     shoali_graph graph;
     if (shoali_finale_all_finished(finale))
         return SHOAL_OK; /* only the mean of all is left */
+    if (shoali_graph_is_directed(spec))
+        return unbalanced(spec, finale);
     SHOALI_TRY(shoali_graph_open(spec, finale->world->workers, &graph));
     uint8_t *reached = shoali_alloc(graph.nodes);
     uint32_t *todo = shoali_alloc_array(graph.nodes, sizeof *todo);

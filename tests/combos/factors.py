@@ -14,6 +14,7 @@ FORMS = {
         "local_sgd:every=2", "noloco:every=2",
         "ripples:static", "ripples:smart,laggards", "ad_psgd:blocking",
         "hop:backup=1", "hop:staleness=2,skip=2", "hop:graph=complete",
+        "d_psgd:graph=exponential",
     ),
     "codecs": (
         "auto", "auto:allow=eden+bf16", "auto:error=0.3,every=2,allow=eden:ef",

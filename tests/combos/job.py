@@ -261,8 +261,9 @@ class Job:
         return {self.workers - lost, self.workers - max(0, lost - self.spares)}
 
     def goes_on(self):
-        sync = (self.option("--sync") or "all_reduce").split(":")[0]
-        return "--on-loss" in self.args or sync in self.suite.survivors
+        sync, _, keys = (self.option("--sync") or "all_reduce").partition(":")
+        directed = "graph=exponential" in keys  # a loss unbalances it
+        return "--on-loss" in self.args or (sync in self.suite.survivors and not directed)
 
     def ranks(self):
         """Rank of each process of the job that is one."""

@@ -124,6 +124,8 @@ static void synchronous_forms_end_as_simulated(void **state)
                                            {"d_psgd:serial"},
                                            {"hop:graph=complete,tokens=2"},
                                            {"hop:notify_ack"},
+                                           {"d_psgd:graph=one_way"},
+                                           {"hop:graph=exponential,serial"},
                                            {"d_psgd", "eden:bits=4"},
                                            {"d_psgd:serial", "topk:k=0.1"},
                                            {"d_psgd", "expo"},
@@ -140,6 +142,8 @@ static void all_forms_end_with_one_mean(void **state)
 {
     (void)state;
     static const char *const specs[][2] = {{"hop:backup=1,skip=10"},
+                                           {"hop:graph=exponential,backup=1,skip=4"},
+                                           {"hop:graph=one_way,staleness=3"},
                                            {"hop:staleness=3,backup=1,skip=4"},
                                            {"hop:backup=1,skip=10", "eden:bits=4"},
                                            {"hop:staleness=3,backup=1,skip=4", "int8"},

@@ -85,12 +85,22 @@ static void graphs_that_could_wait_in_circles_are_refused(void **state)
     machine_close(&m);
 }
 
+static void directed_graphs_are_refused_before_the_start(void **state)
+{
+    (void)state;
+    shoali_protocol protocol;
+    assert_status(shoali_sync_open("ad_psgd:graph=one_way", &protocol), SHOAL_EINVAL);
+    assert_error_has("graph=one_way is directed");
+    assert_status(shoali_sync_open("ad_psgd:graph=exponential,all", &protocol), SHOAL_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(an_averaging_in_the_background_adds_to_the_update),
         CHECK_TEST(who_is_asked_answers_when_nobody_writes),
         CHECK_TEST(standing_still_costs_its_time),
+        CHECK_TEST(directed_graphs_are_refused_before_the_start),
         CHECK_TEST(graphs_that_could_wait_in_circles_are_refused),
     };
     return CHECK_RUN(tests);

@@ -111,8 +111,10 @@ static void files_are_read_and_bad_lines_named(void **state)
     shoali_graph_close(&graph);
     assert_status(shoali_graph_open(path, 5, &graph), SHOAL_EINVAL);
     assert_error_has("no way leads from worker 0 to worker 4");
-    static const char *const bad[] = {"0 1\n0 4\n", "0 1\n0 -1\n", "0 1\n0\n", "0 1\n0 1 2\n",
-                                      "0 1\nx y\n"};
+    static const char *const bad[] = {"0 1\n0 4\n",   "0 1\n0 -1\n",    "0 1\n0\n",
+                                      "0 1\n0 1 2\n", "0 1\nx y\n",     "0 1\n0 > 4\n",
+                                      "0 1\n0 >\n",   "0 1\n0 > > 1\n", "0 1\n> 0 1\n",
+                                      "0 1\n0 < 1\n", "0 1\n0 > -1\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         scratch_write("graph.txt", bad[i], strlen(bad[i]));
         assert_status(shoali_graph_neighbours(path, 4, 0, NULL, &count), SHOAL_EINVAL);
@@ -125,6 +127,79 @@ static void files_are_read_and_bad_lines_named(void **state)
     assert_status(shoali_graph_neighbours("double_ring", 5, 0, NULL, &count), SHOAL_EINVAL);
 }
 
+/* Rows and columns of what all nodes are told they hear, with one weight for all edges. */
+static void directed_graphs_are_balanced_and_doubly_stochastic(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"one_way", "exponential"};
+    for (size_t s = 0; s < 2; s++)
+        for (uint32_t nodes = 2; nodes <= MOST; nodes++) {
+            double w[MOST][MOST] = {{0}}, weight;
+            shoali_graph graph;
+            uint32_t degree = 0;
+            for (uint32_t far = 1; far < nodes; far = s == 0 ? nodes : 2 * far)
+                degree++;
+            assert_true(shoali_graph_is_directed(specs[s]));
+            assert_ok(shoali_graph_open(specs[s], nodes, &graph));
+            assert_true(graph.directed);
+            assert_int_equal(shoali_graph_largest_degree(&graph), degree);
+            if (s == 0)
+                assert_int_equal(shoali_graph_diameter(&graph), nodes - 1);
+            weight = shoali_graph_weight(degree, degree);
+            for (uint32_t i = 0; i < nodes; i++) {
+                shoali_neighbour around[MOST];
+                uint32_t count, heard;
+                assert_ok(shoali_graph_around(specs[s], nodes, i, around, &count, &heard));
+                w[i][i] = 1 - heard * weight;
+                for (uint32_t k = 0; k < count; k++) {
+                    assert_int_equal(around[k].heard, k < heard);
+                    if (around[k].heard)
+                        w[i][around[k].node] = weight;
+                    if (s == 0 && nodes > 2)
+                        assert_int_equal(around[k].node, (i + (k == 0 ? nodes - 1 : 1)) % nodes);
+                }
+            }
+            for (uint32_t j = 0; j < nodes; j++) {
+                double column = 0;
+                for (uint32_t i = 0; i < nodes; i++)
+                    column += w[i][j];
+                assert_true(fabs(column - 1) < 1e-12);
+            }
+            shoali_graph_close(&graph);
+        }
+}
+
+static void graphs_that_lean_are_refused(void **state)
+{
+    (void)state;
+    char path[256];
+    shoali_graph graph;
+    uint32_t count;
+    static const char leaning[] = "0 > 1\n1 > 2\n2 > 0\n0 > 2\n";
+    static const char whole[] = "0 > 1 # and on\n1 > 2\n2 > 3\n3 > 0\n0 2\n";
+    static const char apart[] = "0 > 1\n1 > 0\n2 > 3\n3 > 2\n";
+    (void)scratch_dir_make();
+    snprintf(path, sizeof path, "%s", scratch_path("graph.txt"));
+    scratch_write("graph.txt", leaning, sizeof leaning - 1);
+    assert_true(shoali_graph_is_directed(path));
+    assert_status(shoali_graph_open(path, 3, &graph), SHOAL_EINVAL);
+    assert_error_has("worker 0 hears 1 and is heard by 2");
+    assert_status(shoali_graph_neighbours(path, 3, 0, NULL, &count), SHOAL_EINVAL);
+    assert_error_has("is directed");
+    scratch_write("graph.txt", whole, sizeof whole - 1);
+    assert_ok(shoali_graph_open(path, 4, &graph));
+    assert_int_equal(shoali_graph_largest_degree(&graph), 2);
+    shoali_graph_close(&graph);
+    scratch_write("graph.txt", apart, sizeof apart - 1);
+    assert_status(shoali_graph_open(path, 4, &graph), SHOAL_EINVAL);
+    assert_error_has("no way leads from worker 0 to worker 2");
+    scratch_write("graph.txt", "0 1 # > is for arrows\n", 22);
+    assert_false(shoali_graph_is_directed(path));
+    scratch_dir_remove();
+    assert_false(shoali_graph_is_directed("ring"));
+    assert_false(shoali_graph_is_directed("./none"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +207,8 @@ int main(void)
         CHECK_TEST(spectral_gaps_equal_lapacks),
         CHECK_TEST(neighbours_are_mutual_and_sides_are_sides),
         CHECK_TEST(files_are_read_and_bad_lines_named),
+        CHECK_TEST(directed_graphs_are_balanced_and_doubly_stochastic),
+        CHECK_TEST(graphs_that_lean_are_refused),
     };
     return CHECK_RUN(tests);
 }

@@ -73,6 +73,20 @@ static void names_a_worker_of_each_part(void **state)
     assert_ok(shoali_rift_check("chords", &finale));
 }
 
+static void one_loss_ends_a_directed_graph(void **state)
+{
+    (void)state;
+    uint8_t peers[8] = {0};
+    shoali_world world = {.workers = 8};
+    shoali_finale finale = {.world = &world, .peers = peers};
+    assert_ok(shoali_rift_check("exponential", &finale));
+    peers[3] = SHOALI_PEER_GONE;
+    assert_int_equal(shoali_rift_check("exponential", &finale), SHOAL_EPEER);
+    assert_string_equal(shoal_last_error()->text,
+                        "worker 3 is lost, and graph=exponential is directed: without it averages "
+                        "would lean to those that are heard most");
+}
+
 static void once_all_have_finished_parts_do_no_harm(void **state)
 {
     (void)state;
@@ -89,6 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHECK_TEST(as_the_closure_says),
         CHECK_TEST(names_a_worker_of_each_part),
+        CHECK_TEST(one_loss_ends_a_directed_graph),
         CHECK_TEST(once_all_have_finished_parts_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
