@@ -198,6 +198,21 @@ static void set_run(json_t *answer, const predict_args *args, const shoal_predic
     answer_set(answer, "run", run);
 }
 
+/* Where a protocol without sums of all gradients loses against them, by time alone. */
+static void print_rival(const predict_args *args, const shoal_prediction *p)
+{
+    const double computing = p->forward_s + p->backward_s + p->update_s + p->other_s;
+    if (p->models_s > 0)
+        printf("  models to neighbours: %.3f ms an iteration on the busiest link, computing %.3f: "
+               "they %s\n",
+               1e3 * p->models_s, 1e3 * computing,
+               p->models_s < computing ? "hide" : "do NOT hide");
+    if (p->all_reduce_s > 0)
+        printf("  all_reduce: %.3f ms a step, %.3f times as fast as %s%s\n", 1e3 * p->all_reduce_s,
+               p->iteration_s / p->all_reduce_s, args->desc.sync,
+               p->all_reduce_s < p->iteration_s ? ": take it" : "");
+}
+
 static void print_text(const predict_args *args, const shoal_prediction *p)
 {
     line lines[LINES];
@@ -223,6 +238,7 @@ static void print_text(const predict_args *args, const shoal_prediction *p)
         printf("  hidden: %.3f ms of the gradients' exchange; codec %.3f ms; %.4g MB sent per "
                "worker\n",
                1e3 * p->hidden_s, 1e3 * p->codec_s, p->sent_bytes / 1e6);
+    print_rival(args, p);
     printf("  memory %.4g GB: weights %.3g, gradients %.3g, optimiser %.3g, activations %.3g, "
            "buffers %.3g",
            p->memory_bytes / 1e9, p->weight_bytes / 1e9, p->gradient_bytes / 1e9,
@@ -282,6 +298,10 @@ static json_t *prediction_of(const shoal_prediction *p)
         answer_set_number(answer, "by_data_s", p->by_data_s);
         answer_set_number(answer, "speedup", p->by_data_s / p->iteration_s);
     }
+    if (p->all_reduce_s > 0)
+        answer_set_number(answer, "all_reduce_s", p->all_reduce_s);
+    if (p->models_s > 0)
+        answer_set_number(answer, "models_s", p->models_s);
     answer_set_number(answer, "codec_s", p->codec_s);
     answer_set_number(answer, "sent_bytes", p->sent_bytes);
     answer_set(answer, "causes", causes_of(&p->causes));

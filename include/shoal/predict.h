@@ -125,6 +125,10 @@ typedef struct shoal_prediction {
     double watts;          /* of all of them; 0: not said */
     uint32_t workers, data, tensor, pipeline, context;
     char bottleneck[160]; /* in words */
+    /* with a protocol that does not sum all gradients in each step, else 0 */
+    double all_reduce_s; /* the same step by all_reduce */
+    double models_s;     /* with one over a graph: a model over each edge, on the busiest host's
+                            link; hides where it is below the time that computing takes */
 } shoal_prediction;
 #define SHOAL_PREDICTION_INIT            \
     {                                    \

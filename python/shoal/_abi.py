@@ -894,6 +894,8 @@ class shoal_prediction(C.Structure):
         ("pipeline", C.c_uint32),
         ("context", C.c_uint32),
         ("bottleneck", C.c_char * 160),
+        ("all_reduce_s", C.c_double),
+        ("models_s", C.c_double),
     ]
 
 

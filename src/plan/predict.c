@@ -208,6 +208,7 @@ static shoal_status answer(shoali_work *w, shoal_prediction *out)
     SHOALI_TRY(exchange_gradients(w, s, cores, out));
     for (uint32_t i = 0; i < q->desc.workers; i++)
         times[i] *= runs;
+    out->all_reduce_s = q->desc.sync != NULL ? parts_sum(out) : 0;
     if (q->desc.sync != NULL)
         SHOALI_TRY(shoali_predict_protocol(q, times, w->arena, out));
     shoali_memory_fill(w, out);

@@ -9,6 +9,8 @@
 #include "driver/on_cluster.h"
 #include "plan/predict.h"
 #include "shoal/sim.h"
+#include "sync/choose.h"
+#include "sync/graph.h"
 #include "sync/sync.h"
 
 /* Enough that protocols which exchange every so many steps do so several times; all workers' steps
@@ -68,15 +70,63 @@ static shoal_status simulate_equal(const shoali_question *q, const shoal_predict
     return simulate(q, &equal, pass_s, p, results);
 }
 
+static uint32_t host_of(const shoali_cluster *cluster, uint32_t worker)
+{
+    uint32_t host = 0;
+    while (host + 1 < cluster->host_count && cluster->hosts[host + 1].first_worker <= worker)
+        host++;
+    return host;
+}
+
+/* Edges of the graph that leave this host, which all of them share. */
+static uint32_t edges_out(const shoali_cluster *cluster, const shoali_graph *graph, uint32_t host)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < graph->nodes; i++)
+        for (uint32_t e = graph->first[i]; e < graph->first[i + 1]; e++)
+            count += host_of(cluster, i) == host && host_of(cluster, graph->to[e]) != host;
+    return count;
+}
+
+/* Degree x M / B of the host where that is largest, as `--sync auto` counts it. */
+static shoal_status models(const shoali_question *q, const char *spec, double *seconds_out)
+{
+    const shoali_cluster *c = q->cluster;
+    shoali_graph graph;
+    if (c->dimension_count > 0) /* who shares which link is not said */
+        return SHOAL_OK;
+    SHOALI_TRY(shoali_graph_open(spec, q->desc.workers, &graph));
+    for (uint32_t h = 0; h < c->host_count; h++) {
+        const shoali_host *host = &c->hosts[h];
+        const double share = c->overhead.payload_share * (1 - host->loss);
+        const uint32_t edges = edges_out(c, &graph, h);
+        const shoali_sync_facts facts = {
+            .params = q->model->param_count,
+            .up_bytes_s = host->up_bytes_per_s * share,
+            .down_bytes_s = host->down_bytes_per_s * share,
+            .latency_s = host->latency_s,
+            .bytes_per_elem = q->codec != NULL ? shoal_codec_bytes_per_elem(q->codec, 1) : 0};
+        if (edges > 0)
+            *seconds_out = fmax(*seconds_out, shoali_sync_models_s(&facts, edges));
+    }
+    shoali_graph_close(&graph);
+    return SHOAL_OK;
+}
+
 shoal_status shoali_predict_protocol(const shoali_question *q, const double *pass_s,
                                      shoal_arena *arena, shoal_prediction *p)
 {
     shoali_protocol protocol;
     SHOALI_TRY(shoali_sync_open(q->desc.sync, &protocol));
-    bool plain = (protocol.traits & SHOALI_SYNC_GRADIENTS) != 0;
+    const bool plain = (protocol.traits & SHOALI_SYNC_GRADIENTS) != 0 || q->data < 2;
+    shoal_status status = SHOAL_OK;
+    if (!plain && protocol.row->graph != NULL)
+        status = models(q, protocol.row->graph(protocol.params), &p->models_s);
     shoali_sync_close(&protocol);
-    if (plain || q->data < 2)
-        return SHOAL_OK;
+    if (plain)
+        p->all_reduce_s = 0;
+    if (plain || status != SHOAL_OK)
+        return status;
     if (q->desc.tensor > 1 || q->desc.pipeline > 1 || q->model->tensor_count == 0)
         return shoali_fail(SHOAL_ENOTSUP,
                            "protocol %s is costed for data parallelism of models that train only",

@@ -38,11 +38,12 @@ static double summed_s(const shoali_sync_facts *f, double bytes_per_elem)
     return last + fmax(all / fmax(1, f->buckets), all - f->backward * last);
 }
 
-/* A worker's models to its neighbours, which travel while the next gradient is computed. */
-static double models_s(const shoali_sync_facts *f, uint32_t degree)
+/* They travel while the next gradient is computed. */
+double shoali_sync_models_s(const shoali_sync_facts *facts, uint32_t degree)
 {
-    const double rate = fmin(f->up_bytes_s, f->down_bytes_s);
-    return degree * 4.0 * (double)f->params / rate + f->latency_s;
+    const double rate = fmin(facts->up_bytes_s, facts->down_bytes_s);
+    const double bytes = facts->bytes_per_elem > 0 ? facts->bytes_per_elem : 4;
+    return degree * bytes * (double)facts->params / rate + facts->latency_s;
 }
 
 typedef struct candidate {
@@ -63,7 +64,7 @@ static void estimate(const shoali_sync_facts *f, candidate *c)
     const double heard = leaves_out(f) ? 1 - (1 - 1 / f->slowest) * f->slow_workers / f->workers
                                        : 1; /* the slow take part now and then */
     if (c->hop) {
-        c->round_s = models_s(f, RING);
+        c->round_s = shoali_sync_models_s(f, RING);
         c->step_s = fmax(pace * f->compute_s, c->round_s);
         c->progress = (1 - NEIGHBOURS) * heard;
         return;
@@ -108,7 +109,7 @@ static void of_graphs(const shoali_sync_facts *f, char *text, size_t size)
     if (f->workers > RING)
         snprintf(text, size, "; models to two neighbours (hop, d_psgd) %s: %.4g ms, computing %.4g",
                  shoali_sync_graph_hides(f, RING) ? "would hide" : "would not",
-                 1e3 * models_s(f, RING), 1e3 * f->compute_s);
+                 1e3 * shoali_sync_models_s(f, RING), 1e3 * f->compute_s);
 }
 
 static void explain(const shoali_sync_facts *f, const candidate *c, shoali_sync_choice *out)
@@ -157,5 +158,5 @@ void shoali_sync_choose(const shoali_sync_facts *facts, shoali_sync_choice *choi
 
 bool shoali_sync_graph_hides(const shoali_sync_facts *facts, uint32_t degree)
 {
-    return models_s(facts, degree) < facts->compute_s;
+    return shoali_sync_models_s(facts, degree) < facts->compute_s;
 }

@@ -38,8 +38,10 @@ typedef struct shoali_sync_choice {
 
 /** A function of the facts. */
 void shoali_sync_choose(const shoali_sync_facts *facts, shoali_sync_choice *choice_out);
-/** Whether a worker that sends its model to so many neighbours each iteration hides that behind its
- * computing: degree x M / B below the compute time. */
+/** How long a worker's model takes to so many neighbours, by the codec that is given: degree times
+ * its bytes by the rate, and a latency. */
+double shoali_sync_models_s(const shoali_sync_facts *facts, uint32_t degree);
+/** Whether that hides behind its computing. */
 bool shoali_sync_graph_hides(const shoali_sync_facts *facts, uint32_t degree);
 
 #endif

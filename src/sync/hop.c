@@ -23,9 +23,8 @@
  *   staleness=s  d - b neighbours whose newest update is of k - s or later; a new one of tag t
  *                weighs t - (k - s) + 1, one's own s + 1, one that was used before nothing
  * Tokens: with o's iteration I(o) as last heard, k may rise while I(o) + tokens > k for all o that
- * hear this worker:
- * Iter(w) - Iter(o) <= tokens. A straggler sees all tokens pile up: it may jump by
- * J <= min_o I(o) - k, which nobody can be waiting for, and takes the mean of its neighbours'
+ * hear this worker: Iter(w) - Iter(o) <= tokens. A straggler sees all tokens pile up: it may jump
+ * by J <= min_o I(o) - k, which nobody can be waiting for, and takes the mean of its neighbours'
  * models of iteration k + J - 1.
  *
  * A codec with losses: replicas move by differences of images (hop_images.c), and REDUCE waits
@@ -111,24 +110,6 @@ static uint32_t degree(const shoali_world *world, uint32_t *heard_out)
     if (heard_out != NULL)
         *heard_out = ok ? heard : 0;
     return ok ? count : 0;
-}
-
-uint32_t shoali_hop_traits(const shoali_hop_params *p)
-{
-    return SHOALI_SYNC_SURVIVES | SHOALI_SYNC_MODELS |
-           (shoali_graph_is_directed(p->graph) ? 0 : SHOALI_SYNC_CHANGES);
-}
-
-shoal_status shoali_hop_fits(const void *any, uint32_t codec_traits, uint32_t workers)
-{
-    const shoali_hop_params *p = any;
-    shoali_graph graph;
-    (void)codec_traits;
-    if (workers == 0 || !shoali_graph_is_directed(p->graph))
-        return SHOAL_OK;
-    SHOALI_TRY(shoali_graph_open(p->graph, workers, &graph));
-    shoali_graph_close(&graph);
-    return SHOAL_OK;
 }
 
 static size_t head_bytes(void)
@@ -592,6 +573,7 @@ const shoali_sync_row shoali_sync_hop = {
     .check = check,
     .state_size = shoali_hop_state_size,
     .slots = shoali_hop_slots,
+    .graph = shoali_hop_graph,
     .max_staleness = shoali_hop_max_staleness,
     .max_gap = shoali_hop_max_gap,
     .on_event = shoali_hop_on_event,

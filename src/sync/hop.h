@@ -27,6 +27,7 @@ shoal_status shoali_hop_on_event(void *state, const shoali_event *event, shoali_
 uint64_t shoali_hop_tokens(const shoali_hop_params *params);
 /** Rows of the table share these, too: a directed graph has no edges whose ends could keep images
  * of each other, and must be balanced. */
+const char *shoali_hop_graph(const void *params);
 uint32_t shoali_hop_traits(const shoali_hop_params *params);
 shoal_status shoali_hop_fits(const void *params, uint32_t codec_traits, uint32_t workers);
 

@@ -146,7 +146,7 @@ typedef struct shoali_sync_row {
     shoali_schema schema;
     /** Cross-key checks after parsing; NULL: none. Sets the last error. */
     shoal_status (*check)(const void *params);
-    /** Dedicated server endpoints that it wants behind the workers; NULL: none. */
+    /** Dedicated servers that it wants behind the workers; NULL: none. */
     uint32_t (*servers)(const void *params);
     /** Bytes of state, which the driver allocates zeroed and 64-byte aligned. */
     size_t (*state_size)(const shoali_world *world);
@@ -156,13 +156,13 @@ typedef struct shoali_sync_row {
     /** The slot that goes on in the next epoch of the members; NULL: none does. False: none with
      * these keys. */
     bool (*carries)(const shoali_world *world, uint32_t *slot_out);
+    /** Over whose edges models go in each iteration; NULL: none. */
+    const char *(*graph)(const void *params);
     /** Iterations by which what enters an update may be older than the update. */
     uint32_t (*max_staleness)(const void *params);
-    /** Iterations by which two workers may be apart at any time while nobody is lost; NULL: no
-     * promise. */
+    /** By which two workers may be apart while nobody is lost; NULL: no promise. */
     uint32_t (*max_gap)(const shoali_world *world);
-    /** The machine. Returns an error only for what is nobody's fault but ours (ENOMEM); all else is
-     * FAIL. */
+    /** The machine. An error is only what is nobody's fault but ours (ENOMEM); else it FAILs. */
     shoal_status (*on_event)(void *state, const shoali_event *event, shoali_actions *actions);
 } shoali_sync_row;
 

@@ -140,6 +140,48 @@ static void write_cluster(char *path, const char *hosts)
     fclose(file);
 }
 
+/* What lenet's model takes to its neighbours by hand: edges that leave the host, bytes, the NIC's
+ * rate. And all_reduce's own prediction is what a protocol is compared with. */
+static void protocols_say_when_they_lose(void **state)
+{
+    (void)state;
+    static const double LENET_BYTES = 4.0 * 431080; /* 520 + 25050 + 400500 + 5010 */
+    static const struct {
+        const char *hosts, *sync, *codec;
+        uint32_t workers;
+        double edges, bytes_per_s, share; /* of float32's bytes */
+    } cases[] = {
+        {"{\"count\": 8, \"nic\": \"24mbit\"}", "hop:backup=1,skip=10", NULL, 8, 2, 3e6, 1},
+        {"{\"count\": 8, \"nic\": \"24mbit\"}", "d_psgd:graph=chords", NULL, 8, 3, 3e6, 1},
+        {"{\"count\": 8, \"nic\": \"24mbit\"}", "hop:graph=exponential", NULL, 8, 3, 3e6, 1},
+        {"{\"count\": 8, \"nic\": \"24mbit\"}", "d_psgd:graph=one_way", NULL, 8, 1, 3e6, 1},
+        {"{\"count\": 8, \"nic\": \"24mbit\"}", "d_psgd", "fp16", 8, 2, 3e6, .5},
+        /* a ring of 8 over 2 hosts leaves each at two places, over the slower NIC */
+        {"{\"workers\": 4, \"nic\": \"80mbit\"}, {\"workers\": 4, \"nic\": \"40mbit\"}", "d_psgd",
+         NULL, 8, 2, 5e6, 1},
+        {"{\"count\": 4, \"nic\": \"24mbit\"}", "local_sgd", NULL, 4, 0, 3e6, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[] = "/tmp/shoal-models-XXXXXX.json";
+        write_cluster(path, cases[i].hosts);
+        shoal_prediction p = SHOAL_PREDICTION_INIT, summed = SHOAL_PREDICTION_INIT;
+        shoal_predict_desc d = SHOAL_PREDICT_DESC_INIT;
+        d.model = "lenet";
+        d.cluster = path;
+        d.codec = cases[i].codec;
+        assert_ok(shoal_predict(&d, &summed));
+        assert_true(summed.all_reduce_s == 0 && summed.models_s == 0);
+        d.sync = cases[i].sync;
+        assert_ok(shoal_predict(&d, &p));
+        unlink(path);
+        double wanted = cases[i].edges * LENET_BYTES * cases[i].share / cases[i].bytes_per_s;
+        if (!(fabs(p.models_s - wanted) <= 1e-3 * wanted))
+            fail_msg("%s: %.6f s, wanted %.6f", cases[i].sync, p.models_s, wanted);
+        assert_true(fabs(p.all_reduce_s - summed.iteration_s) <= 1e-9 * summed.iteration_s);
+        if (i == 0) /* it does not hide, and costs what it takes */
+            assert_true(p.iteration_s > .9 * wanted && p.iteration_s > p.all_reduce_s);
+    }
+}
+
 /* Seven workers and one that is four times slower: who waits for it pays for it, as all_reduce
  * does; who skips its iterations, or asks somebody else, is hardly slower than among equals. */
 static void a_straggler_costs_who_waits_for_it(void **state)
@@ -406,6 +448,7 @@ int main(void)
         CHECK_TEST(calculons_columns),
         CHECK_TEST(a_ring_by_hand),
         CHECK_TEST(protocols_by_simulation),
+        CHECK_TEST(protocols_say_when_they_lose),
         CHECK_TEST(a_straggler_costs_who_waits_for_it),
         CHECK_TEST(bytes_are_those_of_the_schedules),
         CHECK_TEST(plans),
