@@ -116,7 +116,7 @@ static const struct {
     {"inside", "links inside hosts", "the rates of the inner dimensions, or \"inside\""},
     {"network", "links between hosts", "the rates of the last dimension, or \"nic\""},
 };
-enum { DRAWS = 6, FACTORS = sizeof factors / sizeof *factors };
+enum { FACTORS = sizeof factors / sizeof *factors };
 
 static const double *values_of(const shoal_fit *fit, double *out)
 {
@@ -182,23 +182,14 @@ static int print_json(const table *t, const fit_args *args, const shoal_fit *fit
     return answer_print("calibrate", answer);
 }
 
-/* Standard deviation of rows that were not fitted, over several draws of them: one draw of a few
- * rows may happen to hold none of those that fit badly. Of rows of which none may be spared, that
- * of the fitted ones. */
-static double spread_of(const shoal_fit_desc *asked, bool spare, const shoal_fit *fit)
+/* Of rows of which none tells the others' causes apart: that of the fitted ones, two deviations of
+ * which are the interval. */
+static shoal_status spread_of(const shoal_fit_desc *desc, const shoal_fit *fit, double *out)
 {
-    shoal_fit_desc desc = *asked;
-    double squares = 0, held = 0;
-    desc.hold = asked->hold > 0 ? asked->hold : 0.25;
-    for (uint32_t i = 0; spare && i < DRAWS; i++) {
-        shoal_fit other = SHOAL_FIT_INIT;
-        desc.seed = asked->seed + i;
-        if (shoal_calibrate_fit(&desc, &other, NULL) != SHOAL_OK)
-            continue; /* too few rows are left to tell the causes apart */
-        squares += other.held * other.held_rms_error * other.held_rms_error;
-        held += other.held;
-    }
-    return held > 1 ? sqrt(squares / held) : fit->rms_error;
+    const shoal_status status = shoal_calibrate_spread(desc, out);
+    if (status == SHOAL_OK && isnan(*out))
+        *out = fit->rms_error;
+    return status;
 }
 
 static int finish(table *t, const fit_args *args)
@@ -213,7 +204,9 @@ static int finish(table *t, const fit_args *args)
     desc.hold = args->hold >= 0 ? args->hold : t->rows >= HOLD_FROM ? 0.25 : 0;
     if (shoal_calibrate_fit(&desc, &fit, t->held) != SHOAL_OK)
         return cli_report("calibrate");
-    const double spread = spread_of(&desc, args->hold != 0, &fit);
+    double spread = 0;
+    if (spread_of(&desc, &fit, &spread) != SHOAL_OK)
+        return cli_report("calibrate");
     if (shoal_calibrate_apply(args->cluster, &fit.factors, fmin(1, spread), args->out) != SHOAL_OK)
         return cli_report("calibrate");
     if (args->json)

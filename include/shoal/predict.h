@@ -306,6 +306,17 @@ typedef struct shoal_fit {
  */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_fit(const shoal_fit_desc *desc,
                                                           shoal_fit *fit_out, bool *held_out);
+/**
+ * The spread from which shoal_predict's interval holds nine of ten further steps like these. Each
+ * row is predicted once from a fit to others (four parts, of few rows each alone), and its score is
+ * the spread that just reaches what was measured; of n scores it is that of rank 0.9 (n + 1), of
+ * eight and fewer their root mean square by Student's t. No row that is to be judged is looked at.
+ * @param desc as for the fit; `hold` is not asked, `seed` deals the parts
+ * @param spread_out NaN: no part leaves rows that tell the causes apart
+ * @return SHOAL_OK | EINVAL | ENOMEM | what shoal_predict returns
+ */
+SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_spread(const shoal_fit_desc *desc,
+                                                             double *spread_out);
 /** Write a cluster file anew with these factors in its efficiencies and rates.
  *  @return SHOAL_OK | EINVAL (rates beyond those of the cluster) | EIO | ECORRUPT | ENOMEM */
 SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_apply(const char *cluster,

@@ -1798,6 +1798,7 @@ FUNCTIONS = {
     "shoal_calibrate_save": (STATUS, [C.c_void_p, C.c_char_p]),
     "shoal_calibrate_probe": (C.c_double, []),
     "shoal_calibrate_fit": (STATUS, [C.POINTER(shoal_fit_desc), C.POINTER(shoal_fit), C.c_void_p]),
+    "shoal_calibrate_spread": (STATUS, [C.POINTER(shoal_fit_desc), C.c_void_p]),
     "shoal_calibrate_apply": (STATUS, [C.c_char_p, C.POINTER(shoal_fit_factors), C.c_double, C.c_char_p]),
     "shoal_network_open": (STATUS, [C.POINTER(shoal_network_desc), C.POINTER(C.c_void_p)]),
     "shoal_network_save_trace": (STATUS, [C.c_void_p, C.c_uint32, C.c_char_p]),

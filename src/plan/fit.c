@@ -7,13 +7,15 @@
 #include "plan/fit.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "plan/predict.h"
 
-enum { STEPS = 40, AXIS_ROUNDS = 60, MANY_ROWS = 8 };
+enum { STEPS = 40, AXIS_ROUNDS = 60, MANY_ROWS = 8, FOLDS = 4, STREAM_FOLDS = 0x666f };
 
 #define DEPENDS 0.01 /* of a step, and more, goes with the factor */
 
@@ -29,6 +31,9 @@ typedef struct fit {
     double at[SHOALI_FACTORS], low[SHOALI_FACTORS]; /* factors, not logarithms */
     double *error, *trial;                          /* [count] */
     double *slope;                                  /* [count][SHOALI_FACTORS] */
+    const uint32_t *fold; /* [count] rows of fold `now` are held; NULL: by the descriptor's share */
+    uint32_t now;
+    double *score; /* [count] of rows that were held, where it is asked for */
 } fit;
 
 /* Relative errors of all rows, or of those that are fitted, with these factors. */
@@ -253,6 +258,10 @@ static shoal_status fit_factors(fit *f, double *factors)
 static void choose_held(fit *f, const shoal_fit_desc *desc)
 {
     uint32_t left = (uint32_t)(desc->hold * (double)desc->count + 0.5);
+    for (uint32_t i = 0; f->fold != NULL && i < f->count; i++)
+        f->held[i] = f->fold[i] == f->now;
+    if (f->fold != NULL)
+        return;
     left = left < f->count ? left : f->count - 1;
     for (uint32_t i = 0; i < f->count; i++) {
         f->held[i] = shoali_rng_below(desc->seed, 0, i, f->count - i) < left;
@@ -317,6 +326,22 @@ static shoal_status judge(fit *f, double *factors, shoal_fit *out)
     return SHOAL_OK;
 }
 
+/* By which spread the interval that shoal_predict makes of one just reaches what was measured. */
+static shoal_status score_held(fit *f)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        shoal_prediction p;
+        shoali_cluster *c = f->rows[i].cluster;
+        if (!f->held[i])
+            continue;
+        for (uint32_t k = 0; k < c->accelerator_count; k++)
+            c->accelerators[k].spread = 1;
+        SHOALI_TRY(shoali_question_predict(&f->rows[i], &p));
+        f->score[i] = fabs(f->seconds[i] - p.iteration_s) / (p.high_s - p.iteration_s);
+    }
+    return SHOAL_OK;
+}
+
 static shoal_status run(fit *f, const shoal_fit_desc *desc, shoal_fit *out)
 {
     double factors[SHOALI_FACTORS] = {1, 1, 1, 1};
@@ -336,34 +361,127 @@ static shoal_status run(fit *f, const shoal_fit_desc *desc, shoal_fit *out)
     SHOALI_TRY(predict_rows(f, factors, true, f->error));
     out->factors = (shoal_fit_factors){factors[0], factors[1], factors[2], factors[3]};
     sum_errors(f, f->error, out);
-    return SHOAL_OK;
+    return f->score != NULL ? score_held(f) : SHOAL_OK;
 }
 
-shoal_status shoal_calibrate_fit(const shoal_fit_desc *desc, shoal_fit *fit_out, bool *held_out)
+static shoal_status open_fit(const shoal_fit_desc *desc, fit *f)
 {
-    shoal_fit found = SHOAL_FIT_INIT;
-    if (desc == NULL || desc->size != sizeof *desc || fit_out == NULL ||
-        fit_out->size != sizeof *fit_out || desc->cluster == NULL)
+    if (desc == NULL || desc->size != sizeof *desc || desc->cluster == NULL)
         return shoali_fail(SHOAL_EINVAL, "a fit needs a cluster, rows and a place for the answer");
     if (desc->count == 0 || desc->count > SHOALI_FIT_ROWS_MAX)
         return shoali_fail(SHOAL_EINVAL, "%zu measured rows; a fit takes 1 .. %d", desc->count,
                            SHOALI_FIT_ROWS_MAX);
     if (!(desc->hold >= 0 && desc->hold <= 0.9))
         return shoali_fail(SHOAL_EINVAL, "a share of %g held out; it must be 0 .. 0.9", desc->hold);
-    fit f = {.arena = shoali_arena_create(1 << 16),
-             .seconds = desc->seconds,
-             .count = (uint32_t)desc->count,
-             .at = {1, 1, 1, 1}};
-    if (f.arena == NULL)
-        return SHOAL_ENOMEM;
-    shoal_status status = run(&f, desc, &found);
-    for (uint32_t i = 0; i < f.opened; i++)
-        shoali_question_close(&f.rows[i]);
+    *f = (fit){.arena = shoali_arena_create(1 << 16),
+               .seconds = desc->seconds,
+               .count = (uint32_t)desc->count,
+               .at = {1, 1, 1, 1}};
+    return f->arena != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+}
+
+static void close_fit(fit *f)
+{
+    for (uint32_t i = 0; i < f->opened; i++)
+        shoali_question_close(&f->rows[i]);
+    shoali_arena_destroy(f->arena);
+}
+
+shoal_status shoal_calibrate_fit(const shoal_fit_desc *desc, shoal_fit *fit_out, bool *held_out)
+{
+    shoal_fit found = SHOAL_FIT_INIT;
+    fit f;
+    if (fit_out == NULL || fit_out->size != sizeof *fit_out)
+        return shoali_fail(SHOAL_EINVAL, "a fit needs a cluster, rows and a place for the answer");
+    SHOALI_TRY(open_fit(desc, &f));
+    const shoal_status status = run(&f, desc, &found);
     if (status == SHOAL_OK) {
         *fit_out = found;
         if (held_out != NULL)
             memcpy(held_out, f.held, f.count * sizeof *held_out);
     }
-    shoali_arena_destroy(f.arena);
+    close_fit(&f);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the interval of what comes */
+
+/* Rows of one fold, predicted from a fit to the others. */
+static shoal_status score_fold(const shoal_fit_desc *desc, const uint32_t *fold, uint32_t now,
+                               double *score)
+{
+    shoal_fit found = SHOAL_FIT_INIT;
+    fit f;
+    SHOALI_TRY(open_fit(desc, &f));
+    f.fold = fold;
+    f.now = now;
+    f.score = score;
+    const shoal_status status = run(&f, desc, &found);
+    close_fit(&f);
+    return status;
+}
+
+/* Each row is in one fold, the folds are as equal as can be, and the seed deals. */
+static void deal(uint64_t seed, uint32_t count, uint32_t folds, uint32_t *fold)
+{
+    for (uint32_t i = 0; i < count; i++)
+        fold[i] = i % folds;
+    for (uint32_t i = count; i-- > 1;) {
+        const uint32_t other = (uint32_t)shoali_rng_below(seed, STREAM_FOLDS, i, i + 1);
+        const uint32_t kept = fold[i];
+        fold[i] = fold[other];
+        fold[other] = kept;
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+double shoali_fit_spread(double *score, uint32_t count)
+{
+    /* Student's t, 95 % one-sided, of 1 to 8 degrees of freedom: from a table. */
+    static const double student[] = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860};
+    enum { FEW = sizeof student / sizeof *student };
+    double squares = 0;
+    if (count == 0)
+        return 0;
+    if (count > FEW) {
+        qsort(score, count, sizeof *score, by_size);
+        return score[(uint32_t)ceil(0.9 * (count + 1) - 1e-9) - 1];
+    }
+    for (uint32_t i = 0; i < count; i++)
+        squares += score[i] * score[i];
+    return student[count - 1] * sqrt(squares / count);
+}
+
+shoal_status shoal_calibrate_spread(const shoal_fit_desc *desc, double *spread_out)
+{
+    if (desc == NULL || desc->size != sizeof *desc || spread_out == NULL || desc->count == 0 ||
+        desc->count > SHOALI_FIT_ROWS_MAX)
+        return shoali_fail(SHOAL_EINVAL, "a spread needs a fit's rows and a place for the answer");
+    const uint32_t count = (uint32_t)desc->count;
+    const uint32_t folds = count > 2 * FOLDS ? FOLDS : count;
+    double *score = shoali_alloc_array(count, sizeof *score);
+    uint32_t *fold = shoali_alloc_array(count, sizeof *fold), scored = 0;
+    shoal_status status = score != NULL && fold != NULL ? SHOAL_OK : SHOAL_ENOMEM;
+    if (status == SHOAL_OK)
+        deal(desc->seed, count, folds, fold);
+    for (uint32_t i = 0; status == SHOAL_OK && i < count; i++)
+        score[i] = -1;
+    for (uint32_t now = 0; status == SHOAL_OK && folds > 1 && now < folds; now++) {
+        status = score_fold(desc, fold, now, score);
+        if (status == SHOAL_EINVAL)
+            status = SHOAL_OK; /* too few rows are left to tell the causes apart */
+    }
+    for (uint32_t i = 0; status == SHOAL_OK && i < count; i++)
+        if (score[i] >= 0)
+            score[scored++] = score[i];
+    if (status == SHOAL_OK)
+        *spread_out = scored > 0 ? shoali_fit_spread(score, scored) : (double)NAN;
+    shoali_free(score);
+    shoali_free(fold);
     return status;
 }

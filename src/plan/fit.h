@@ -30,4 +30,7 @@ SHOAL_MUST_USE shoal_status shoali_fit_prepare(shoali_cluster *cluster);
 void shoali_fit_scale(shoali_cluster *cluster, const double from[SHOALI_FACTORS],
                       const double to[SHOALI_FACTORS]);
 
+/** Of the scores of rows that were not fitted (shoal_calibrate_spread); sorts them. */
+double shoali_fit_spread(double *score, uint32_t count);
+
 #endif

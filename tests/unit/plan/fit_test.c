@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "model/cluster.h"
+#include "plan/fit.h"
 #include "shoal/predict.h"
 #include "support/scratch_dir.h"
 
@@ -252,6 +253,65 @@ static void one_row_alone_tells_of_no_factor(void **state)
     assert_true(!fit.not_seen[3] && fit.factors.network > 5);
 }
 
+static void a_spread_is_of_the_rank_that_nine_of_ten_want(void **state)
+{
+    (void)state;
+    double many[19], nine[9], four[4] = {4, 2, 1, 3};
+    for (int i = 0; i < 19; i++)
+        many[i] = (double)((7 * i) % 19);
+    for (int i = 0; i < 9; i++)
+        nine[i] = (double)((4 * i) % 9);
+    assert_true(shoali_fit_spread(many, 19) == 17); /* the 18th of 20 places between 19 */
+    assert_true(shoali_fit_spread(nine, 9) == 8);   /* the largest: no more is known */
+    assert_true(fabs(shoali_fit_spread(four, 4) - 2.132 * sqrt(30.0 / 4)) < 1e-12);
+    assert_true(shoali_fit_spread(four, 0) == 0);
+}
+
+/* Steps of which a fifth take 1.5 times as long as any cluster says: an interval of the fitted
+ * rows' own errors, or of so many parts of the measured time, misses them. */
+static double odd_noise(uint64_t seed, uint64_t i)
+{
+    const double odd = shoali_rng_double(seed, i, 2) < 0.2 ? 1.5 : 1;
+    return odd * (1 + 0.06 * (shoali_rng_double(seed, i, 1) - 0.5));
+}
+
+static void intervals_hold_what_was_not_fitted(void **state)
+{
+    (void)state;
+    enum { DRAWS = 3 };
+    uint32_t inside = 0;
+    uint64_t seed = check_seed();
+    const shoal_fit_factors made = {1.7, 1.4, 2, 1.5};
+    write_text("base.json", hosts);
+    assert_ok(shoal_calibrate_apply("base.json", &made, 0, "truth.json"));
+    for (uint64_t k = 0; k < DRAWS; k++) {
+        shoal_predict_desc rows[ROWS];
+        double seconds[ROWS], spread = -1;
+        shoal_fit fit = SHOAL_FIT_INIT;
+        make_rows(rows);
+        for (uint64_t i = 0; i < ROWS; i++)
+            seconds[i] = step_of("truth.json", rows[i]) * odd_noise(seed + k, i);
+        shoal_fit_desc desc = SHOAL_FIT_DESC_INIT;
+        desc.cluster = "base.json";
+        desc.rows = rows;
+        desc.seconds = seconds;
+        desc.count = ROWS;
+        desc.seed = seed + k;
+        assert_ok(shoal_calibrate_spread(&desc, &spread));
+        assert_ok(shoal_calibrate_fit(&desc, &fit, NULL));
+        assert_ok(shoal_calibrate_apply("base.json", &fit.factors, fmin(1, spread), "it.json"));
+        for (uint64_t i = 0; i < ROWS; i++) {
+            shoal_prediction p = SHOAL_PREDICTION_INIT;
+            const double real = step_of("truth.json", rows[i]) * odd_noise(~(seed + k), i);
+            rows[i].cluster = "it.json";
+            assert_ok(shoal_predict(&rows[i], &p));
+            inside += real >= p.low_s && real <= p.high_s;
+        }
+    }
+    if (inside < 0.8 * DRAWS * ROWS)
+        fail_msg("%u of %d steps inside an interval of 90 %%", inside, DRAWS * ROWS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +320,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(shares_grow_to_one_and_rates_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_comes_from_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_row_alone_tells_of_no_factor, set_up, tear_down),
+        cmocka_unit_test(a_spread_is_of_the_rank_that_nine_of_ten_want),
+        cmocka_unit_test_setup_teardown(intervals_hold_what_was_not_fitted, set_up, tear_down),
     };
     return CHECK_RUN(tests);
 }
