@@ -93,6 +93,9 @@ static shoal_status encode(const void *params, const shoal_codec_at *at, const f
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2)
         i = shoali_truncate_put_avx2(drop, src, count, dst, &most);
+#elif defined(__aarch64__)
+    if (shoali_kernel()->neon)
+        i = shoali_truncate_put_neon(drop, src, count, dst, &most);
 #endif
     for (; i < count; i++) {
         uint32_t bits = bits_of(src + i), magnitude = bits & 0x7fffffffu;
@@ -120,6 +123,9 @@ static shoal_status decode(const void *params, const shoal_codec_at *at, const u
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2)
         i = shoali_truncate_get_avx2(drop, src, count, dst, add, &most);
+#elif defined(__aarch64__)
+    if (shoali_kernel()->neon)
+        i = shoali_truncate_get_neon(drop, src, count, dst, add, &most);
 #endif
     for (; i < count; i++) {
         uint32_t bits = kept(drop, src, i, count), magnitude = bits & 0x7fffffffu;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector loops of truncate, 32 elements at a time; they return how many they did, and the plain
- * loops of truncate.c, which define the bytes, do the rest. Only on x86-64 builds; for CPUs with
- * AVX2. */
+/* Vector loops of truncate; they return how many elements they did, and the plain loops of
+ * truncate.c, which define the bytes, do the rest. AVX2 only on x86-64 builds, NEON only on aarch64
+ * builds. */
 #ifndef SHOALI_CODEC_TRUNCATE_H
 #define SHOALI_CODEC_TRUNCATE_H
 
@@ -15,6 +15,10 @@ enum { SHOALI_TRUNCATE_16, SHOALI_TRUNCATE_22, SHOALI_TRUNCATE_24 };
 size_t shoali_truncate_put_avx2(int32_t bits, const float *src, size_t count, uint8_t *dst,
                                 uint32_t *most_out);
 size_t shoali_truncate_get_avx2(int32_t bits, const uint8_t *src, size_t count, float *dst,
+                                bool add, uint32_t *most_out);
+size_t shoali_truncate_put_neon(int32_t bits, const float *src, size_t count, uint8_t *dst,
+                                uint32_t *most_out);
+size_t shoali_truncate_get_neon(int32_t bits, const uint8_t *src, size_t count, float *dst,
                                 bool add, uint32_t *most_out);
 
 #endif

@@ -85,6 +85,7 @@ typedef struct shoali_circulant_kernels {
 
 extern const shoali_circulant_kernels shoali_circulant_ref;
 extern const shoali_circulant_kernels shoali_circulant_avx2; /* only on x86-64 builds */
+extern const shoali_circulant_kernels shoali_circulant_neon; /* only on aarch64 builds */
 
 /** The plain transform of any size; also the reference. */
 void shoali_dft_analyse(const shoali_dft *dft, const float *src, size_t lane_stride, float *dst,

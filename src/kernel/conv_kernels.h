@@ -72,5 +72,6 @@ typedef struct shoali_conv_kernels {
 
 extern const shoali_conv_kernels shoali_conv_ref;
 extern const shoali_conv_kernels shoali_conv_avx2; /* only on x86-64 builds */
+extern const shoali_conv_kernels shoali_conv_neon; /* only on aarch64 builds */
 
 #endif

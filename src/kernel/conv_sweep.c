@@ -19,6 +19,9 @@ const shoali_conv_kernels *shoali_conv_kernels_here(void)
 #if defined(__x86_64__)
     if (shoali_kernel()->avx2)
         return &shoali_conv_avx2;
+#elif defined(__aarch64__)
+    if (shoali_kernel()->neon)
+        return &shoali_conv_neon;
 #endif
     return &shoali_conv_ref;
 }

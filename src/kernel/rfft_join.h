@@ -24,13 +24,13 @@ SHOALI_INLINE void shoali_combine(const shoali_dft *dft, uint32_t n, const float
     *shoali_at(middle) = *shoali_in(e + 8);
     *shoali_at(middle + 8) = -*shoali_in(o + 8);
     for (uint32_t f = 1; f < n / 4; f++) {
-        const shoali_v8 c = shoali_v8_of(dft->cos[(size_t)f * step]);
-        const shoali_v8 s = shoali_v8_of(dft->sin[(size_t)f * step]);
-        const shoali_v8 er = *shoali_in(e + f * SHOALI_GROUP);
-        const shoali_v8 ei = *shoali_in(e + f * SHOALI_GROUP + 8);
-        const shoali_v8 or = *shoali_in(o + f * SHOALI_GROUP);
-        const shoali_v8 oi = *shoali_in(o + f * SHOALI_GROUP + 8);
-        const shoali_v8 tr = SHOALI_FMA(c, or, s * oi), ti = SHOALI_FNMA(s, or, c * oi);
+        const shoali_lanes c = shoali_lanes_of(dft->cos[(size_t)f * step]);
+        const shoali_lanes s = shoali_lanes_of(dft->sin[(size_t)f * step]);
+        const shoali_lanes er = *shoali_in(e + f * SHOALI_GROUP);
+        const shoali_lanes ei = *shoali_in(e + f * SHOALI_GROUP + 8);
+        const shoali_lanes or = *shoali_in(o + f * SHOALI_GROUP);
+        const shoali_lanes oi = *shoali_in(o + f * SHOALI_GROUP + 8);
+        const shoali_lanes tr = SHOALI_FMA(c, or, s * oi), ti = SHOALI_FNMA(s, or, c * oi);
         float *low = out + f * stride, *high = out + (n / 2 - f) * stride;
         *shoali_at(low) = er + tr;
         *shoali_at(low + 8) = ei + ti;
@@ -44,19 +44,19 @@ SHOALI_INLINE void shoali_divide(const shoali_dft *dft, uint32_t n, const float 
 {
     const uint32_t step = dft->k / n * dft->stride;
     const float *middle = in + n / 4 * stride;
-    const shoali_v8 ny_e = *shoali_in(middle), ny_o = *shoali_in(middle + 8);
-    const shoali_v8 dc = *shoali_in(in), ny = *shoali_in(in + 8);
+    const shoali_lanes ny_e = *shoali_in(middle), ny_o = *shoali_in(middle + 8);
+    const shoali_lanes dc = *shoali_in(in), ny = *shoali_in(in + 8);
     *shoali_at(e) = dc + ny;
     *shoali_at(o) = dc - ny;
     *shoali_at(e + 8) = ny_e + ny_e;
     *shoali_at(o + 8) = -(ny_o + ny_o);
     for (uint32_t f = 1; f < n / 4; f++) {
-        const shoali_v8 c = shoali_v8_of(dft->cos[(size_t)f * step]);
-        const shoali_v8 s = shoali_v8_of(dft->sin[(size_t)f * step]);
+        const shoali_lanes c = shoali_lanes_of(dft->cos[(size_t)f * step]);
+        const shoali_lanes s = shoali_lanes_of(dft->sin[(size_t)f * step]);
         const float *low = in + f * stride, *high = in + (n / 2 - f) * stride;
-        const shoali_v8 ar = *shoali_in(low), ai = *shoali_in(low + 8);
-        const shoali_v8 br = *shoali_in(high), bi = *shoali_in(high + 8);
-        const shoali_v8 dr = ar - br, di = ai + bi;
+        const shoali_lanes ar = *shoali_in(low), ai = *shoali_in(low + 8);
+        const shoali_lanes br = *shoali_in(high), bi = *shoali_in(high + 8);
+        const shoali_lanes dr = ar - br, di = ai + bi;
         *shoali_at(e + f * SHOALI_GROUP) = ar + br;
         *shoali_at(e + f * SHOALI_GROUP + 8) = ai - bi;
         *shoali_at(o + f * SHOALI_GROUP) = SHOALI_FNMA(s, di, c * dr);
@@ -67,7 +67,7 @@ SHOALI_INLINE void shoali_divide(const shoali_dft *dft, uint32_t n, const float 
 /* ---------------------------------------------------------------- four */
 
 typedef struct shoali_complex {
-    shoali_v8 re, im;
+    shoali_lanes re, im;
 } shoali_complex;
 
 SHOALI_INLINE shoali_complex shoali_get(const float *group)
@@ -75,7 +75,7 @@ SHOALI_INLINE shoali_complex shoali_get(const float *group)
     return (shoali_complex){*shoali_in(group), *shoali_in(group + 8)};
 }
 
-SHOALI_INLINE void shoali_put(float *group, shoali_v8 re, shoali_v8 im)
+SHOALI_INLINE void shoali_put(float *group, shoali_lanes re, shoali_lanes im)
 {
     *shoali_at(group) = re;
     *shoali_at(group + 8) = im;
@@ -85,7 +85,7 @@ SHOALI_INLINE void shoali_put(float *group, shoali_v8 re, shoali_v8 im)
 SHOALI_INLINE shoali_complex shoali_turn(const shoali_dft *dft, size_t at, const shoali_complex v,
                                          const bool back)
 {
-    const shoali_v8 c = shoali_v8_of(dft->cos[at]), s = shoali_v8_of(dft->sin[at]);
+    const shoali_lanes c = shoali_lanes_of(dft->cos[at]), s = shoali_lanes_of(dft->sin[at]);
     if (back)
         return (shoali_complex){SHOALI_FNMA(s, v.im, c * v.re), SHOALI_FMA(s, v.re, c * v.im)};
     return (shoali_complex){SHOALI_FMA(s, v.im, c * v.re), SHOALI_FNMA(s, v.re, c * v.im)};
@@ -97,11 +97,11 @@ SHOALI_INLINE void shoali_combine4(const shoali_dft *dft, uint32_t n, const floa
                                    size_t stride)
 {
     const size_t step = dft->k / n * dft->stride, part = (size_t)n / 4 * SHOALI_LANES;
-    const shoali_v8 root = shoali_v8_of(SHOALI_HALF_ROOT);
+    const shoali_lanes root = shoali_lanes_of(SHOALI_HALF_ROOT);
     const shoali_complex n0 = shoali_get(in), n2 = shoali_get(in + part),
                          n1 = shoali_get(in + 2 * part), n3 = shoali_get(in + 3 * part);
-    const shoali_v8 even = n0.re + n2.re, odd = n1.re + n3.re;
-    const shoali_v8 less = n1.im - n3.im, more = n1.im + n3.im;
+    const shoali_lanes even = n0.re + n2.re, odd = n1.re + n3.re;
+    const shoali_lanes less = n1.im - n3.im, more = n1.im + n3.im;
     shoali_put(out, even + odd, even - odd);
     shoali_put(out + n / 4 * stride, n0.re - n2.re, n3.re - n1.re);
     shoali_put(out + n / 8 * stride, SHOALI_FMA(root, less, n0.im), -SHOALI_FMA(root, more, n2.im));
@@ -129,13 +129,13 @@ SHOALI_INLINE void shoali_divide4(const shoali_dft *dft, uint32_t n, const float
                                   float *out)
 {
     const size_t step = dft->k / n * dft->stride, part = (size_t)n / 4 * SHOALI_LANES;
-    const shoali_v8 root = shoali_v8_of(2 * SHOALI_HALF_ROOT);
+    const shoali_lanes root = shoali_lanes_of(2 * SHOALI_HALF_ROOT);
     const shoali_complex ends = shoali_get(in), middle = shoali_get(in + n / 4 * stride);
     const shoali_complex low = shoali_get(in + n / 8 * stride),
                          high = shoali_get(in + (n / 4 + n / 8) * stride);
-    const shoali_v8 even = ends.re + ends.im, odd = ends.re - ends.im;
-    const shoali_v8 less = low.re - high.re, more = low.im + high.im;
-    const shoali_v8 n0 = low.re + high.re, n2 = high.im - low.im;
+    const shoali_lanes even = ends.re + ends.im, odd = ends.re - ends.im;
+    const shoali_lanes less = low.re - high.re, more = low.im + high.im;
+    const shoali_lanes n0 = low.re + high.re, n2 = high.im - low.im;
     shoali_put(out, even + 2 * middle.re, n0 + n0);
     shoali_put(out + part, even - 2 * middle.re, n2 + n2);
     shoali_put(out + 2 * part, odd - 2 * middle.im, root * (less - more));

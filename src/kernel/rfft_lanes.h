@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real FFT of up to 16, of 8 blocks at once, one per lane: every butterfly is a vector operation,
  * no lane ever meets another; rfft_large.h has larger ones. Included by a row's source, which
- * defines SHOALI_FMA(a, b, c) = a * b + c and SHOALI_FNMA(a, b, c) = c - a * b.
+ * defines SHOALI_FMA(a, b, c) = a * b + c and SHOALI_FNMA(a, b, c) = c - a * b; and, where its
+ * vectors have four lanes, SHOALI_FOUR: groups keep their 8 lanes, of which each call does four.
  *
  * Decimation in time on real data (half the work of a complex FFT): with E and O the spectra of the
  * even and the odd samples, w = exp(-2 pi i / n),
@@ -16,36 +17,42 @@
 #define SHOALI_INLINE static inline __attribute__((always_inline))
 #define SHOALI_UNROLL _Pragma("GCC unroll 16")
 
-typedef float shoali_v8 __attribute__((vector_size(32), may_alias));
+#if defined(SHOALI_FOUR)
+typedef float shoali_lanes __attribute__((vector_size(16), may_alias));
+#define SHOALI_EACH(v) (v), (v), (v), (v)
+#else
+typedef float shoali_lanes __attribute__((vector_size(32), may_alias));
+#define SHOALI_EACH(v) (v), (v), (v), (v), (v), (v), (v), (v)
+#endif
 
-SHOALI_INLINE shoali_v8 *shoali_at(float *p)
+SHOALI_INLINE shoali_lanes *shoali_at(float *p)
 {
-    return (shoali_v8 *)__builtin_assume_aligned(p, 32);
+    return (shoali_lanes *)__builtin_assume_aligned(p, sizeof(shoali_lanes));
 }
 
-SHOALI_INLINE const shoali_v8 *shoali_in(const float *p)
+SHOALI_INLINE const shoali_lanes *shoali_in(const float *p)
 {
-    return (const shoali_v8 *)__builtin_assume_aligned(p, 32);
+    return (const shoali_lanes *)__builtin_assume_aligned(p, sizeof(shoali_lanes));
 }
 
-SHOALI_INLINE shoali_v8 shoali_v8_of(const float v)
+SHOALI_INLINE shoali_lanes shoali_lanes_of(const float v)
 {
-    return (shoali_v8){v, v, v, v, v, v, v, v};
+    return (shoali_lanes){SHOALI_EACH(v)};
 }
 
 /* out: (DC, Nyquist), (re, im). */
-SHOALI_INLINE void shoali_rfft4(shoali_v8 *out, const shoali_v8 *x, const int s)
+SHOALI_INLINE void shoali_rfft4(shoali_lanes *out, const shoali_lanes *x, const int s)
 {
-    shoali_v8 a = x[0] + x[2 * s], b = x[s] + x[3 * s];
+    shoali_lanes a = x[0] + x[2 * s], b = x[s] + x[3 * s];
     out[0] = a + b;
     out[1] = a - b;
     out[2] = x[0] - x[2 * s];
     out[3] = x[3 * s] - x[s];
 }
 
-SHOALI_INLINE void shoali_irfft4(shoali_v8 *x, const int s, const shoali_v8 *in)
+SHOALI_INLINE void shoali_irfft4(shoali_lanes *x, const int s, const shoali_lanes *in)
 {
-    shoali_v8 e = in[0] + in[1], o = in[0] - in[1], re = in[2] + in[2], im = in[3] + in[3];
+    shoali_lanes e = in[0] + in[1], o = in[0] - in[1], re = in[2] + in[2], im = in[3] + in[3];
     x[0] = e + re;
     x[2 * s] = e - re;
     x[s] = o - im;
@@ -54,13 +61,13 @@ SHOALI_INLINE void shoali_irfft4(shoali_v8 *x, const int s, const shoali_v8 *in)
 
 #define SHOALI_HALF_ROOT 0.70710678118654752440f
 
-SHOALI_INLINE void shoali_rfft8(shoali_v8 *out, const shoali_v8 *x, const int s)
+SHOALI_INLINE void shoali_rfft8(shoali_lanes *out, const shoali_lanes *x, const int s)
 {
-    shoali_v8 e[4], o[4];
+    shoali_lanes e[4], o[4];
     shoali_rfft4(e, x, 2 * s);
     shoali_rfft4(o, x + s, 2 * s);
-    const shoali_v8 root = shoali_v8_of(SHOALI_HALF_ROOT);
-    shoali_v8 re = o[2] + o[3], im = o[3] - o[2];
+    const shoali_lanes root = shoali_lanes_of(SHOALI_HALF_ROOT);
+    shoali_lanes re = o[2] + o[3], im = o[3] - o[2];
     out[0] = e[0] + o[0];
     out[1] = e[0] - o[0];
     out[2] = SHOALI_FMA(root, re, e[2]);
@@ -71,12 +78,12 @@ SHOALI_INLINE void shoali_rfft8(shoali_v8 *out, const shoali_v8 *x, const int s)
     out[7] = root * im - e[3];
 }
 
-SHOALI_INLINE void shoali_irfft8(shoali_v8 *x, const int s, const shoali_v8 *in)
+SHOALI_INLINE void shoali_irfft8(shoali_lanes *x, const int s, const shoali_lanes *in)
 {
-    const shoali_v8 root = shoali_v8_of(SHOALI_HALF_ROOT);
-    shoali_v8 e[4] = {in[0] + in[1], in[4] + in[4], in[2] + in[6], in[3] - in[7]};
-    shoali_v8 re = in[2] - in[6], im = in[3] + in[7];
-    shoali_v8 o[4] = {in[0] - in[1], -(in[5] + in[5]), root * (re - im), root * (re + im)};
+    const shoali_lanes root = shoali_lanes_of(SHOALI_HALF_ROOT);
+    shoali_lanes e[4] = {in[0] + in[1], in[4] + in[4], in[2] + in[6], in[3] - in[7]};
+    shoali_lanes re = in[2] - in[6], im = in[3] + in[7];
+    shoali_lanes o[4] = {in[0] - in[1], -(in[5] + in[5]), root * (re - im), root * (re + im)};
     shoali_irfft4(x, 2 * s, e);
     shoali_irfft4(x + s, 2 * s, o);
 }
@@ -86,21 +93,21 @@ SHOALI_INLINE void shoali_irfft8(shoali_v8 *x, const int s, const shoali_v8 *in)
 #define SHOALI_SIN_8TH 0.38268343236508977173f
 
 /* Group f of the even and of the odd samples' spectra to groups f and 8 - f; w^f = c - i s. */
-SHOALI_INLINE void shoali_butterfly(shoali_v8 *out, const shoali_v8 *e, const shoali_v8 *o,
+SHOALI_INLINE void shoali_butterfly(shoali_lanes *out, const shoali_lanes *e, const shoali_lanes *o,
                                     const int f, const float c, const float s)
 {
-    const shoali_v8 cs = shoali_v8_of(c), sn = shoali_v8_of(s);
-    const shoali_v8 re = o[2 * f], im = o[2 * f + 1];
-    const shoali_v8 tr = SHOALI_FMA(cs, re, sn * im), ti = SHOALI_FNMA(sn, re, cs * im);
+    const shoali_lanes cs = shoali_lanes_of(c), sn = shoali_lanes_of(s);
+    const shoali_lanes re = o[2 * f], im = o[2 * f + 1];
+    const shoali_lanes tr = SHOALI_FMA(cs, re, sn * im), ti = SHOALI_FNMA(sn, re, cs * im);
     out[2 * f] = e[2 * f] + tr;
     out[2 * f + 1] = e[2 * f + 1] + ti;
     out[2 * (8 - f)] = e[2 * f] - tr;
     out[2 * (8 - f) + 1] = ti - e[2 * f + 1];
 }
 
-SHOALI_INLINE void shoali_rfft16(shoali_v8 *out, const shoali_v8 *x, const int s)
+SHOALI_INLINE void shoali_rfft16(shoali_lanes *out, const shoali_lanes *x, const int s)
 {
-    shoali_v8 e[8], o[8];
+    shoali_lanes e[8], o[8];
     shoali_rfft8(e, x, 2 * s);
     shoali_rfft8(o, x + s, 2 * s);
     out[0] = e[0] + o[0];
@@ -113,20 +120,20 @@ SHOALI_INLINE void shoali_rfft16(shoali_v8 *out, const shoali_v8 *x, const int s
 }
 
 /* The way back, without the halves. */
-SHOALI_INLINE void shoali_unbutterfly(const shoali_v8 *in, shoali_v8 *e, shoali_v8 *o, const int f,
-                                      const float c, const float s)
+SHOALI_INLINE void shoali_unbutterfly(const shoali_lanes *in, shoali_lanes *e, shoali_lanes *o,
+                                      const int f, const float c, const float s)
 {
-    const shoali_v8 cs = shoali_v8_of(c), sn = shoali_v8_of(s);
-    const shoali_v8 dr = in[2 * f] - in[2 * (8 - f)], di = in[2 * f + 1] + in[2 * (8 - f) + 1];
+    const shoali_lanes cs = shoali_lanes_of(c), sn = shoali_lanes_of(s);
+    const shoali_lanes dr = in[2 * f] - in[2 * (8 - f)], di = in[2 * f + 1] + in[2 * (8 - f) + 1];
     e[2 * f] = in[2 * f] + in[2 * (8 - f)];
     e[2 * f + 1] = in[2 * f + 1] - in[2 * (8 - f) + 1];
     o[2 * f] = SHOALI_FNMA(sn, di, cs * dr);
     o[2 * f + 1] = SHOALI_FMA(sn, dr, cs * di);
 }
 
-SHOALI_INLINE void shoali_irfft16(shoali_v8 *x, const int s, const shoali_v8 *in)
+SHOALI_INLINE void shoali_irfft16(shoali_lanes *x, const int s, const shoali_lanes *in)
 {
-    shoali_v8 e[8], o[8];
+    shoali_lanes e[8], o[8];
     e[0] = in[0] + in[1];
     o[0] = in[0] - in[1];
     e[1] = in[8] + in[8];

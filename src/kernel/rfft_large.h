@@ -33,7 +33,7 @@ SHOALI_INLINE void shoali_rfft_large(const shoali_dft *dft, const uint32_t k, co
     float *from = work, *to = work + (size_t)k * SHOALI_LANES;
     for (uint32_t l = 0; l < leaves; l++) {
         const float *x = time + (size_t)shoali_reversed(l, leaves) * SHOALI_LANES;
-        shoali_v8 in[SHOALI_LEAF], out[SHOALI_LEAF];
+        shoali_lanes in[SHOALI_LEAF], out[SHOALI_LEAF];
         SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++)
             in[u] = *shoali_in(x + (size_t)u * leaves * SHOALI_LANES);
         shoali_rfft16(out, in, 1);
@@ -86,7 +86,7 @@ SHOALI_INLINE void shoali_irfft_large(const shoali_dft *dft, const uint32_t k, c
     }
     for (uint32_t l = 0; l < leaves; l++) {
         float *x = time + (size_t)shoali_reversed(l, leaves) * SHOALI_LANES;
-        shoali_v8 in[SHOALI_LEAF], out[SHOALI_LEAF];
+        shoali_lanes in[SHOALI_LEAF], out[SHOALI_LEAF];
         SHOALI_UNROLL for (uint32_t u = 0; u < SHOALI_LEAF; u++)
             in[u] = *shoali_in(from + ((size_t)l * SHOALI_LEAF + u) * SHOALI_LANES);
         shoali_irfft16(out, 1, in);

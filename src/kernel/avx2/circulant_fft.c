@@ -119,16 +119,16 @@ void shoali_avx2_analyse(const shoali_dft *dft, const float *src, size_t lane_st
         analyse2(src, lane_stride, dst);
     } else if (dft->k == 4) {
         load4(src, lane_stride, x);
-        shoali_rfft4((shoali_v8 *)out, (shoali_v8 *)x, 1);
+        shoali_rfft4((shoali_lanes *)out, (shoali_lanes *)x, 1);
         store_bins(dst, bin_stride, out, 2);
     } else if (dft->k == 8) {
         load4(src, lane_stride, x);
         load4(src + 4, lane_stride, x + 4);
-        shoali_rfft8((shoali_v8 *)out, (shoali_v8 *)x, 1);
+        shoali_rfft8((shoali_lanes *)out, (shoali_lanes *)x, 1);
         store_bins(dst, bin_stride, out, 4);
     } else if (dft->k == 16) {
         SHOALI_UNROLL for (int t = 0; t < 16; t += 4) load4(src + t, lane_stride, x + t);
-        shoali_rfft16((shoali_v8 *)out, (shoali_v8 *)x, 1);
+        shoali_rfft16((shoali_lanes *)out, (shoali_lanes *)x, 1);
         store_bins(dst, bin_stride, out, 8);
     } else if (dft->k == 32) {
         analyse_large(dft, 32, src, lane_stride, dst, bin_stride);
@@ -149,16 +149,16 @@ void shoali_avx2_synthesise(const shoali_dft *dft, const float *src, size_t bin_
         synthesise2(src, dst, lane_stride);
     } else if (dft->k == 4) {
         load_bins(src, bin_stride, in, 2);
-        shoali_irfft4((shoali_v8 *)x, 1, (shoali_v8 *)in);
+        shoali_irfft4((shoali_lanes *)x, 1, (shoali_lanes *)in);
         store4(dst, lane_stride, x);
     } else if (dft->k == 8) {
         load_bins(src, bin_stride, in, 4);
-        shoali_irfft8((shoali_v8 *)x, 1, (shoali_v8 *)in);
+        shoali_irfft8((shoali_lanes *)x, 1, (shoali_lanes *)in);
         store4(dst, lane_stride, x);
         store4(dst + 4, lane_stride, x + 4);
     } else if (dft->k == 16) {
         load_bins(src, bin_stride, in, 8);
-        shoali_irfft16((shoali_v8 *)x, 1, (shoali_v8 *)in);
+        shoali_irfft16((shoali_lanes *)x, 1, (shoali_lanes *)in);
         SHOALI_UNROLL for (int t = 0; t < 16; t += 4) store4(dst + t, lane_stride, x + t);
     } else if (dft->k == 32) {
         synthesise_large(dft, 32, src, bin_stride, dst, lane_stride);

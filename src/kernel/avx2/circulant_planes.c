@@ -53,11 +53,11 @@ SHOALI_INLINE void analyse_small(const shoali_planes *p, const float *from, floa
         out[0] = _mm256_add_ps(x[0], x[1]);
         out[1] = _mm256_sub_ps(x[0], x[1]);
     } else if (k == 4) {
-        shoali_rfft4((shoali_v8 *)out, (shoali_v8 *)x, 1);
+        shoali_rfft4((shoali_lanes *)out, (shoali_lanes *)x, 1);
     } else if (k == 8) {
-        shoali_rfft8((shoali_v8 *)out, (shoali_v8 *)x, 1);
+        shoali_rfft8((shoali_lanes *)out, (shoali_lanes *)x, 1);
     } else {
-        shoali_rfft16((shoali_v8 *)out, (shoali_v8 *)x, 1);
+        shoali_rfft16((shoali_lanes *)out, (shoali_lanes *)x, 1);
     }
     SHOALI_UNROLL for (int f = 0; f < k / 2; f++)
     {
@@ -79,11 +79,11 @@ SHOALI_INLINE void synthesise_small(const shoali_planes *p, const float *from, f
         x[0] = _mm256_add_ps(in[0], in[1]);
         x[1] = _mm256_sub_ps(in[0], in[1]);
     } else if (k == 4) {
-        shoali_irfft4((shoali_v8 *)x, 1, (shoali_v8 *)in);
+        shoali_irfft4((shoali_lanes *)x, 1, (shoali_lanes *)in);
     } else if (k == 8) {
-        shoali_irfft8((shoali_v8 *)x, 1, (shoali_v8 *)in);
+        shoali_irfft8((shoali_lanes *)x, 1, (shoali_lanes *)in);
     } else {
-        shoali_irfft16((shoali_v8 *)x, 1, (shoali_v8 *)in);
+        shoali_irfft16((shoali_lanes *)x, 1, (shoali_lanes *)in);
     }
     SHOALI_UNROLL for (int t = 0; t < k; t++) give(p, to, (size_t)t, mask, x[t], whole);
 }

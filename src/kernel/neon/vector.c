@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* float32 rows with NEON, which every 64-bit ARM has. Four registers per turn, as in avx2/; the
- * reference finishes the last elements. Block-circulant products are the reference's. */
+ * reference finishes the last elements. */
 #include <arm_neon.h>
 
 #include "kernel/circulant.h"
@@ -128,6 +128,6 @@ const shoali_kernels shoali_kernels_neon = {
     .sumsq = sumsq,
     .absmax = absmax,
     .first_nonfinite = first_nonfinite,
-    .circulant = &shoali_circulant_ref,
+    .circulant = &shoali_circulant_neon,
     .or_bits = or_bits,
 };

@@ -245,11 +245,13 @@ static void rows_of_lanes_are_bit_equal(const shoali_conv_kernels *other)
 static void vector_rows_equal_the_reference(void **state)
 {
     (void)state;
-    const shoali_conv_kernels *other = NULL; /* ARM has the reference alone */
+    const shoali_conv_kernels *other = NULL;
 #if defined(__x86_64__)
     for (size_t i = 0; shoali_kernel_row(i) != NULL; i++)
         if (shoali_kernel_row(i)->avx2)
             other = &shoali_conv_avx2;
+#elif defined(__aarch64__)
+    other = &shoali_conv_neon;
 #endif
     if (other == NULL) {
         skip();
