@@ -97,6 +97,17 @@ class Doctor(unittest.TestCase):
         found, report = self.examined("name")
         self.assertEqual(found, {("name", 1), ("missing", 1)})
 
+    def test_providers_of_libfabric(self):
+        """The same in words and as JSON; tcp is one of them wherever libfabric is."""
+        listed = json.loads(shoal.run("doctor", "--json").stdout)["libfabric"]
+        words = shoal.run("doctor").stdout.splitlines()[-1]
+        told = ", ".join(f"{one['name']} ({one['domain']})" for one in listed)
+        if not listed:
+            self.assertRegex(words, r"^libfabric on this host: none \(.+\)$")
+            return
+        self.assertEqual(words, f"libfabric on this host: {told}")
+        self.assertIn("tcp", [one["name"] for one in listed])
+
     def test_alone_and_usage(self):
         r = shoal.run("doctor", "--json")
         report = json.loads(r.stdout)
