@@ -79,7 +79,7 @@ class Ssh:
         self.rsh = site.write(
             "rsh",
             f"#!/bin/sh\nexec ssh -F {site.path('ssh_config')} -o BatchMode=yes "
-            '-o ConnectTimeout=10 "$@"\n',
+            '-o ConnectTimeout=60 "$@"\n',
             mode=0o700,
         )
         for name in cluster.HOSTS:
@@ -108,7 +108,8 @@ class Ssh:
         self.site.write("known", *(f"{name} {key}\n" for name in names))
 
     def env(self):
-        return {"SHOAL_RSH": self.rsh}
+        """A login may take longer than the usual 10 s where the machine is busy."""
+        return {"SHOAL_RSH": self.rsh, "SHOAL_HOSTS_WAIT": "60"}
 
     def mpi(self):
         agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
