@@ -7,6 +7,8 @@
 #include "ops/residual.h"
 #include "shoal/shoal.h"
 
+/** Somebody waits for it now: extras->pace_us is over. The progress thread. */
+void shoali_op_hurry(shoal_op *op);
 /** As shoal_op_start; with extras->on_done, op_out may be NULL. Any thread. */
 SHOAL_MUST_USE shoal_status shoali_op_start(shoal_comm *comm, const shoal_op_desc *desc,
                                             const shoali_op_extras *extras, shoal_op **op_out);

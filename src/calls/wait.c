@@ -251,6 +251,12 @@ static void run_cancel(void *arg)
         shoali_op_free(op);
 }
 
+void shoali_op_hurry(shoal_op *op)
+{
+    if (!op->handle.done)
+        shoali_run_hurry(op);
+}
+
 void shoal_op_cancel(shoal_op *op)
 {
     if (op == NULL || atomic_load(&op->comm->loop.forked))

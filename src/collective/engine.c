@@ -236,6 +236,7 @@ static void begin(shoali_engine_state *e)
     e->stream = shoali_mix(shoali_mix(id->group, id->sequence), id->round);
     for (uint32_t c = 0; c < e->chunk_count; c++)
         shoali_engine_wake(e, c);
+    shoali_engine_pace(e);
 }
 
 static shoal_status prepare(shoali_engine_state *e)
@@ -408,17 +409,26 @@ static void engine_control(void *state, uint32_t peer, uint16_t kind, const void
         (void)len_bytes; /* schedules need no control frames */
 }
 
+static uint64_t slowed_until_us(const shoali_engine_state *e)
+{
+    return shoali_engine_paced(e) ? shoali_pace_next_us(&e->pace) : 0;
+}
+
 static void engine_timer(void *state, uint64_t now_us)
 {
-    (void)now_us;
-    go(state);
+    shoali_engine_state *e = state;
+    if (e->pace.held && slowed_until_us(e) <= now_us)
+        shoali_engine_go_on(e);
+    go(e);
 }
 
 static uint64_t engine_next_wake_us(const void *state)
 {
     const shoali_engine_state *e = state;
     bool queued = !e->failure.failed && (e->run.count > 0 || e->dirty.count > 0);
-    return !e->done && (queued || complete(e)) ? 0 : UINT64_MAX;
+    if (!e->done && (queued || complete(e)))
+        return 0;
+    return e->pace.held && !e->done && !e->failure.failed ? slowed_until_us(e) : UINT64_MAX;
 }
 
 static void engine_fail(void *state, shoal_status status, const char *why)

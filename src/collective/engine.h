@@ -7,6 +7,7 @@
 #define SHOALI_COLLECTIVE_ENGINE_H
 
 #include "collective/flow.h"
+#include "collective/pace.h"
 
 /** Chunks per peer in the transport's hands. */
 enum { SHOALI_ENGINE_FLIGHTS = 4 };
@@ -124,6 +125,7 @@ typedef struct shoali_engine_state {
     uint64_t stream;  /* of the operation */
     bool held_back;   /* some peer waits for frames of an earlier round to others */
     int64_t budget;   /* elements that this call may still work on */
+    shoali_pace pace; /* while *args.pace_us is set */
 
     uint32_t sends, placed, jobs; /* in others' hands */
     bool running, done;
@@ -158,6 +160,11 @@ bool shoali_engine_ready(shoali_engine_state *e, uint32_t step, uint32_t chunk);
 void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index);
 void shoali_engine_mark_dirty(shoali_engine_state *e, uint32_t peer_index);
 void shoali_engine_sent(shoali_engine_state *e, uint64_t cookie);
+bool shoali_engine_paced(const shoali_engine_state *e);
+/** args.pace_us: the time for all sends begins now. */
+void shoali_engine_pace(shoali_engine_state *e);
+/** Peers that waited for their time are looked at again. */
+void shoali_engine_go_on(shoali_engine_state *e);
 
 /* engine_recv.c */
 uint8_t *shoali_engine_place(shoali_engine_state *e, uint32_t peer, const shoal_data *head);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames out. Every peer has a heap of ready (step, chunk), the smallest first, and a few flights:
  * frames in the transport's hands. A frame waits while one of an earlier round is out to somebody
- * else. Partial sums are encoded only when they leave, so coded copies are bounded by the flights.
- */
+ * else, and for its time where the operation has some (pace.h). Partial sums are encoded only when
+ * they leave, so coded copies are bounded by the flights. */
 #include "base/error.h"
 #include "collective/engine.h"
 
@@ -124,6 +124,7 @@ static void send_chunk(shoali_engine_state *e, uint32_t peer_index, uint32_t ste
     e->stats.sent_payload_bytes += head.len_bytes;
     e->stats.sent_elems += k->count;
     e->budget -= k->count / 4;
+    shoali_pace_sent(&e->pace, k->count);
     if (step->s.leg == SHOAL_PUSH) {
         k->flags &= ~(uint32_t)SHOALI_CHUNK_READY;
         k->reads += scratch == NULL;
@@ -167,6 +168,35 @@ static bool overtakes(const shoali_engine_state *e, uint32_t peer_index, uint64_
     return false;
 }
 
+bool shoali_engine_paced(const shoali_engine_state *e)
+{
+    return e->args.pace_us != NULL && *e->args.pace_us > 0 && e->args.now_ns != NULL;
+}
+
+void shoali_engine_pace(shoali_engine_state *e)
+{
+    uint64_t elems = 0;
+    uint32_t most = 0;
+    if (!shoali_engine_paced(e))
+        return;
+    for (uint32_t s = 0; s < e->step_count; s++) {
+        const shoali_engine_step *step = &e->steps[s];
+        for (uint32_t c = 0; step->s.kind == SHOAL_SEND && c < step->chunk_count; c++) {
+            const uint32_t count = e->chunks[step->first_chunk + c].count;
+            elems += count;
+            most = count > most ? count : most;
+        }
+    }
+    shoali_pace_begin(&e->pace, e->args.now_ns() / 1000, *e->args.pace_us, elems, most);
+}
+
+void shoali_engine_go_on(shoali_engine_state *e)
+{
+    e->pace.held = false;
+    for (uint32_t i = 0; i < e->peer_count; i++)
+        shoali_engine_mark_dirty(e, i);
+}
+
 void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index)
 {
     shoali_engine_peer *peer = &e->peers[peer_index];
@@ -181,6 +211,8 @@ void shoali_engine_serve(shoali_engine_state *e, uint32_t peer_index)
             e->held_back = true;
             return;
         }
+        if (shoali_engine_paced(e) && !shoali_pace_may(&e->pace, e->args.now_ns() / 1000))
+            return;
         uint64_t key = heap_pop(peer->ready[leg], peer->ready_count[leg]--);
         send_chunk(e, peer_index, (uint32_t)(key >> 32), (uint32_t)key);
     }

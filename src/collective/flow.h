@@ -74,6 +74,9 @@ typedef struct shoali_flow_args {
     shoali_scratch
         *scratch; /* of the comm, for receive and kept buffers; NULL: the flow makes its own */
     uint64_t (*now_ns)(void); /* for the times in stats; NULL: they stay 0 */
+    const uint64_t *pace_us;  /* with now_ns, schedules only: nobody waits for the end before that
+                                moment, so sends are spread over the time until then; it may become
+                                0, which is now. NULL: as fast as they can */
     /* flows of datagrams: the most bytes of one that this endpoint can send and receive, and random
      * bits that nobody else knows */
     uint32_t datagram_bytes;

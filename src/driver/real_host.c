@@ -243,6 +243,9 @@ static void act(shoal_sync *sync, const shoali_action *action)
     case SHOALI_ACT_CANCEL:
         shoali_real_op_cancel(sync, action->cancel.id);
         break;
+    case SHOALI_ACT_HURRY:
+        shoali_real_op_hurry(sync, action->hurry.id);
+        break;
     case SHOALI_ACT_MIX:
     case SHOALI_ACT_APPLY:
         act_job(sync, action);

@@ -207,7 +207,8 @@ static shoal_status start_op(shoal_sync *sync, const shoali_sync_op *from, shoal
                                .check_finite = !broadcast || from->checked,
                                .error_feedback = !broadcast &&
                                                  (from->push_coded || from->pull_coded),
-                               .unmarked_pull = !from->pull_coded};
+                               .unmarked_pull = !from->pull_coded,
+                               .pace_us = from->within_us};
     SHOALI_TRY(describe(sync, from, label, sizeof label, &desc));
     if (from->owner_job) {
         if (sync->owner == NULL)
@@ -279,6 +280,13 @@ void shoali_real_op_cancel(shoal_sync *sync, uint64_t id)
     for (shoali_real_op *op = sync->ops.open; op != NULL; op = op->next)
         if (op->id == id)
             cancel(op);
+}
+
+void shoali_real_op_hurry(shoal_sync *sync, uint64_t id)
+{
+    for (shoali_real_op *op = sync->ops.open; op != NULL; op = op->next)
+        if (op->id == id && op->handle != NULL)
+            shoali_op_hurry(op->handle);
 }
 
 void shoali_real_ops_cancel(shoal_sync *sync)

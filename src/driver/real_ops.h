@@ -45,6 +45,8 @@ struct shoali_real_note;
 void shoali_real_keep_rows(shoal_sync *sync, const struct shoali_real_note *note);
 /** Start an operation. One that cannot start ends like any other, only sooner: put to unstarted. */
 void shoali_real_op_start(shoal_sync *sync, const shoali_sync_op *from);
+/** Its within_us is over. */
+void shoali_real_op_hurry(shoal_sync *sync, uint64_t id);
 void shoali_real_op_cancel(shoal_sync *sync, uint64_t id);
 void shoali_real_ops_cancel(shoal_sync *sync);
 /** Tell the machine of operations that did not start. */

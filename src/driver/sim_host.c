@@ -296,7 +296,6 @@ static void apply(shoal_sim *sim, uint32_t endpoint, const shoali_action *action
 
 static void act(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
 {
-    shoali_sim_node *node = &sim->nodes[endpoint];
     switch (action->kind) {
     case SHOALI_ACT_SEND:
         send(sim, endpoint, action);
@@ -307,9 +306,12 @@ static void act(shoal_sim *sim, uint32_t endpoint, const shoali_action *action)
     case SHOALI_ACT_CANCEL:
         shoali_sim_op_cancel(sim, endpoint, action->cancel.id);
         break;
+    case SHOALI_ACT_HURRY:
+        shoali_sim_op_hurry(sim, action->hurry.id);
+        break;
     case SHOALI_ACT_MIX:
         if (sim->numbers)
-            shoali_sim_break(sim, shoali_tensors_mix(&node->tensors, action));
+            shoali_sim_break(sim, shoali_tensors_mix(&sim->nodes[endpoint].tensors, action));
         break;
     case SHOALI_ACT_APPLY:
         apply(sim, endpoint, action);

@@ -12,6 +12,10 @@
 
 #define NONE UINT32_MAX
 
+#define NO_BRAKE 1e18 /* bytes per ns */
+
+enum { LOOKS = 16 }; /* of a paced coflow, in its time */
+
 typedef struct coflow {
     const shoali_load *loads;
     uint32_t load_count, cookie;
@@ -22,7 +26,10 @@ typedef struct coflow {
     double speed;      /* part per ns */
     uint64_t since_ns; /* left was true then */
     uint64_t due_ns;
-    uint64_t order; /* of its start */
+    uint64_t order;    /* of its start */
+    uint64_t until_ns; /* paced: its time; 0: it is not */
+    uint64_t look_ns;  /* when it next finds out whether it has fallen behind; UINT64_MAX: never */
+    uint64_t every_ns;
 } coflow;
 
 struct shoali_links {
@@ -32,7 +39,10 @@ struct shoali_links {
     uint32_t capacity, free;
     shoali_heap ends;
     uint64_t started, now_ns;
-    bool stale; /* rates are those of an earlier set of coflows */
+    bool stale;          /* rates are those of an earlier set of coflows */
+    uint32_t links;      /* behind them a paced coflow has one of its own, as fast as it may be */
+    shoali_load *braked; /* room for its loads and that */
+    uint32_t braked_room;
 };
 
 shoali_links *shoali_links_create(const double *bytes_per_ns, uint32_t links)
@@ -41,6 +51,7 @@ shoali_links *shoali_links_create(const double *bytes_per_ns, uint32_t links)
     if (net == NULL)
         return NULL;
     net->free = NONE;
+    net->links = links;
     net->carried = shoali_alloc_array(links, sizeof *net->carried);
     if (net->carried == NULL || shoali_share_init(&net->share, bytes_per_ns, links) != SHOAL_OK) {
         shoali_links_destroy(net);
@@ -57,6 +68,7 @@ void shoali_links_destroy(shoali_links *net)
     shoali_heap_fini(&net->ends);
     shoali_free(net->carried);
     shoali_free(net->flows);
+    shoali_free(net->braked);
     shoali_free(net);
 }
 
@@ -77,6 +89,13 @@ static void settle(coflow *f, uint64_t now_ns)
     f->since_ns = now_ns;
 }
 
+static void wait_for(shoali_links *net, uint32_t number)
+{
+    const coflow *f = &net->flows[number];
+    uint64_t at_ns = f->due_ns < f->look_ns ? f->due_ns : f->look_ns;
+    shoali_heap_set(&net->ends, number, at_ns, f->order);
+}
+
 /* The rates of this moment, for the coflows whose rate is another one. */
 static void share(shoali_links *net)
 {
@@ -87,7 +106,7 @@ static void share(shoali_links *net)
         settle(f, net->now_ns);
         f->speed = shoali_share_rate(&net->share, changed[i]) / f->peak;
         f->due_ns = due(f, net->now_ns);
-        shoali_heap_set(&net->ends, changed[i], f->due_ns, f->order);
+        wait_for(net, changed[i]);
     }
     net->stale = false;
 }
@@ -130,6 +149,24 @@ static bool grow(shoali_links *net)
     return true;
 }
 
+/* Put a coflow on its links. */
+static shoal_status join(shoali_links *net, uint32_t number)
+{
+    const coflow *f = &net->flows[number];
+    if (f->until_ns == 0)
+        return shoali_share_add(&net->share, number, f->loads, f->load_count);
+    if (net->braked_room <= f->load_count) {
+        shoali_free(net->braked);
+        net->braked = shoali_alloc_array(f->load_count + 1, sizeof *net->braked);
+        net->braked_room = net->braked != NULL ? f->load_count + 1 : 0;
+    }
+    if (net->braked == NULL)
+        return SHOAL_ENOMEM;
+    memcpy(net->braked, f->loads, f->load_count * sizeof *f->loads);
+    net->braked[f->load_count] = (shoali_load){net->links + number, (uint64_t)f->peak};
+    return shoali_share_add(&net->share, number, net->braked, f->load_count + 1);
+}
+
 shoal_status shoali_links_start(shoali_links *net, uint64_t now_ns, const shoali_load *loads,
                                 uint32_t count, uint32_t cookie)
 {
@@ -145,6 +182,7 @@ shoal_status shoali_links_start(shoali_links *net, uint64_t now_ns, const shoali
                     .left = 1,
                     .since_ns = now_ns,
                     .due_ns = UINT64_MAX,
+                    .look_ns = UINT64_MAX,
                     .order = net->started++};
     for (uint32_t i = 0; i < count; i++)
         fresh.peak = fmax(fresh.peak, (double)loads[i].bytes);
@@ -197,15 +235,69 @@ shoal_status shoali_links_pause(shoali_links *net, uint64_t now_ns, uint32_t coo
     coflow *f = &net->flows[number];
     advance(net, now_ns);
     if (!pause && f->peak > 0)
-        SHOALI_TRY(shoali_share_add(&net->share, number, f->loads, f->load_count));
+        SHOALI_TRY(join(net, number));
     if (pause && f->peak > 0)
         shoali_share_remove(&net->share, number);
     settle(f, now_ns);
     f->speed = 0;
     f->paused = pause;
     f->due_ns = pause || f->peak > 0 ? UINT64_MAX : now_ns;
-    shoali_heap_set(&net->ends, number, f->due_ns, f->order);
+    if (pause)
+        shoali_heap_set(&net->ends, number, UINT64_MAX, f->order);
+    else
+        wait_for(net, number);
     net->stale = true;
+    return SHOAL_OK;
+}
+
+/* As fast as it has to be from now on, and when it looks again. */
+static void brake(shoali_links *net, uint32_t number, uint64_t now_ns)
+{
+    coflow *f = &net->flows[number];
+    const bool late = now_ns >= f->until_ns;
+    const double rate = late ? NO_BRAKE : f->left * f->peak / (double)(f->until_ns - now_ns);
+    shoali_share_resize(&net->share, net->links + number, rate);
+    f->look_ns = late                                 ? UINT64_MAX
+                 : f->until_ns - now_ns > f->every_ns ? now_ns + f->every_ns
+                                                      : f->until_ns;
+    net->stale = true;
+}
+
+/* Another moment, for a coflow that is paced. */
+static void hurry(shoali_links *net, uint32_t number, uint64_t now_ns, uint64_t until_ns)
+{
+    coflow *f = &net->flows[number];
+    if (f->until_ns == 0)
+        return;
+    f->until_ns = until_ns;
+    if (f->paused)
+        return;
+    settle(f, now_ns);
+    brake(net, number, now_ns);
+    wait_for(net, number);
+}
+
+shoal_status shoali_links_pace(shoali_links *net, uint64_t now_ns, uint32_t cookie,
+                               uint64_t until_ns)
+{
+    uint32_t number = find(net, cookie);
+    if (number == NONE || !(net->flows[number].peak > 0))
+        return SHOAL_OK;
+    coflow *f = &net->flows[number];
+    advance(net, now_ns);
+    if (f->paused || f->until_ns > 0 || until_ns <= now_ns) {
+        hurry(net, number, now_ns, until_ns);
+        return SHOAL_OK;
+    }
+    while (net->share.link_count <= net->links + number)
+        SHOALI_TRY(shoali_share_extend(&net->share, NO_BRAKE));
+    f->until_ns = until_ns;
+    f->every_ns = (until_ns - now_ns) / LOOKS + 1;
+    shoali_share_remove(&net->share, number);
+    SHOALI_TRY(join(net, number));
+    settle(f, now_ns);
+    brake(net, number, now_ns);
+    wait_for(net, number);
     return SHOAL_OK;
 }
 
@@ -219,9 +311,17 @@ void shoali_links_rate(shoali_links *net, uint64_t now_ns, uint32_t link, double
 bool shoali_links_finished(shoali_links *net, uint64_t now_ns, uint32_t *cookie_out)
 {
     advance(net, now_ns);
-    if (shoali_links_next_ns(net) > now_ns)
-        return false;
-    uint32_t number = shoali_heap_first(&net->ends)->item;
+    uint32_t number;
+    for (;;) {
+        if (shoali_links_next_ns(net) > now_ns)
+            return false;
+        number = shoali_heap_first(&net->ends)->item;
+        if (net->flows[number].look_ns > now_ns || net->flows[number].due_ns <= now_ns)
+            break;
+        settle(&net->flows[number], now_ns);
+        brake(net, number, now_ns);
+        wait_for(net, number);
+    }
     const coflow *f = &net->flows[number];
     *cookie_out = f->cookie;
     for (uint32_t k = 0; k < f->load_count; k++)

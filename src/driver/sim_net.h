@@ -25,9 +25,13 @@ bool shoali_links_cancel(shoali_links *net, uint64_t now_ns, uint32_t cookie);
 /** Let a coflow stand still, or go on. */
 SHOAL_MUST_USE shoal_status shoali_links_pause(shoali_links *net, uint64_t now_ns, uint32_t cookie,
                                                bool pause);
+/** Let a coflow that has begun take until that moment: at any time it moves no faster than it needs
+ * to, and as fast as it can behind the moment, which may be now. */
+SHOAL_MUST_USE shoal_status shoali_links_pace(shoali_links *net, uint64_t now_ns, uint32_t cookie,
+                                              uint64_t until_ns);
 /** A link has another rate from now on. */
 void shoali_links_rate(shoali_links *net, uint64_t now_ns, uint32_t link, double bytes_per_ns);
-/** When the next coflow ends; UINT64_MAX: none does. */
+/** When the next coflow ends, or may have to move faster; UINT64_MAX: none does. */
 uint64_t shoali_links_next_ns(shoali_links *net);
 /** One coflow that has ended by now_ns (those of one moment in order of their starts); false: none.
  */

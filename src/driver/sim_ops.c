@@ -153,6 +153,16 @@ void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id)
         fail(sim, index, SHOAL_ECANCELLED, why);
 }
 
+void shoali_sim_op_hurry(shoal_sim *sim, uint64_t id)
+{
+    const uint32_t index = shoali_sim_place_find(sim, id);
+    if (index == NONE)
+        return;
+    sim->ops.places[index].op.within_us = 0;
+    if (sim->ops.places[index].state == SHOALI_SIM_OP_MOVING)
+        shoali_sim_break(sim, shoali_links_pace(sim->net, sim->now_ns, index, sim->now_ns));
+}
+
 void shoali_sim_ops_abandon(shoal_sim *sim, uint32_t endpoint, const char *why)
 {
     for (uint32_t i = 0; i < sim->ops.count; i++) {
@@ -371,6 +381,9 @@ void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation)
     op->paused = false;
     shoal_status status = shoali_links_start(sim->net, sim->now_ns, op->volume->loads,
                                              op->volume->load_count, index);
+    if (status == SHOAL_OK && op->op.within_us > 0)
+        status = shoali_links_pace(sim->net, sim->now_ns, index,
+                                   op->began_ns + op->op.within_us * 1000);
     if (status != SHOAL_OK)
         shoali_sim_break(sim, status);
     else if (sim->wire.cut_count > 0)

@@ -10,6 +10,8 @@
 void shoali_sim_ops_clear(shoal_sim *sim);
 void shoali_sim_op_enter(shoal_sim *sim, uint32_t endpoint, const shoali_sync_op *op);
 void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id);
+/** A member waits for it: all its bytes go as fast as they can. */
+void shoali_sim_op_hurry(shoal_sim *sim, uint64_t id);
 void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation);
 void shoali_sim_op_moved(shoal_sim *sim, uint32_t index);
 /** A cut began or ended: what crosses it stands still, the rest moves. */

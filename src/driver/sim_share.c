@@ -64,6 +64,22 @@ shoal_status shoali_share_init(shoali_sharing *share, const double *capacity, ui
     return SHOAL_OK;
 }
 
+shoal_status shoali_share_extend(shoali_sharing *share, double capacity)
+{
+    const uint32_t old = share->link_count, room = old + 1;
+    shoali_share_link *links = shoali_realloc(share->links, old * sizeof *links,
+                                              room * sizeof *links);
+    share->links = links != NULL ? links : share->links;
+    uint32_t *affected = shoali_realloc(share->affected, old * sizeof *affected,
+                                        room * sizeof *affected);
+    share->affected = affected != NULL ? affected : share->affected;
+    if (links == NULL || affected == NULL || shoali_heap_reserve(&share->due, room) != SHOAL_OK)
+        return SHOAL_ENOMEM;
+    links[old] = (shoali_share_link){.capacity = capacity, .level = INFINITY};
+    share->link_count = room;
+    return SHOAL_OK;
+}
+
 void shoali_share_fini(shoali_sharing *share)
 {
     for (uint32_t i = 0; share->links != NULL && i < share->link_count; i++)

@@ -46,6 +46,8 @@ SHOAL_MUST_USE shoal_status shoali_share_add(shoali_sharing *share, uint32_t flo
                                              const shoali_load *loads, uint32_t count);
 void shoali_share_remove(shoali_sharing *share, uint32_t flow);
 
+/** One more link, with the next number. */
+SHOAL_MUST_USE shoal_status shoali_share_extend(shoali_sharing *share, double capacity);
 /** A link's rate is another one from now on. */
 void shoali_share_resize(shoali_sharing *share, uint32_t link, double capacity);
 

@@ -21,6 +21,9 @@ typedef struct shoali_op_extras {
     bool check_finite, error_feedback;
     /** What comes back are not gradients: not by connections with the operation's ToS. */
     bool unmarked_pull;
+    /** Nobody waits for it sooner: what it sends may be spread over so long from its start
+     * on, where it becomes that moment. 0: as fast as it can. */
+    uint64_t pace_us;
     /** Whoever starts it waits for it, at once: it never shows up in next_done, where another
      * thread would take it away. */
     bool own_wait;

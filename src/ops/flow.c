@@ -236,6 +236,7 @@ shoal_status shoali_run_open_flow(shoal_op *op)
         .seed = ops->seed,
         .scratch = ops->scratch,
         .now_ns = ops->host.now_ns,
+        .pace_us = &op->extras.pace_us,
     };
     const shoal_sink sink = {op, sink_send, sink_control, sink_job, sink_done, sink_datagram};
     const shoal_op_plan *plan = op->plan;

@@ -121,6 +121,11 @@ static void start_stage(shoal_op *op)
     shoali_run_start(child);
 }
 
+bool shoali_hosts_between(const shoal_op *op)
+{
+    return op->rounds.hosts->stage == BETWEEN;
+}
+
 void shoali_hosts_take_rows(shoal_op *child)
 {
     shoali_hosts *h = child->rounds.parent->rounds.hosts;

@@ -55,6 +55,8 @@ void shoali_steps_go_on(shoal_op *op);  /* from there: a long job */
 
 /* hosts.c: inside each host first. */
 void shoali_hosts_begin(shoal_op *op);
+/** The stage that runs, or comes next, is the one between hosts. */
+bool shoali_hosts_between(const shoal_op *op);
 void shoali_hosts_stage_done(shoal_op *op);
 /** The rows of a child's sum, before its flow is gone. */
 void shoali_hosts_take_rows(shoal_op *child);

@@ -115,6 +115,8 @@ void shoali_op_discard(shoal_op *op);
 void shoali_run_start(shoal_op *op);
 /** End op as failed; the last error is why. spread: tell the other members. */
 void shoali_run_fail(shoal_op *op, bool spread);
+/** What has time (extras.pace_us) has none any more. */
+void shoali_run_hurry(shoal_op *op);
 void shoali_run_reap(shoali_ops *ops);
 shoal_op *shoali_run_find(const shoali_ops *ops, const shoali_wire_id *id);
 shoal_op *shoali_run_slot(const shoali_ops *ops, uint32_t slot);

@@ -23,10 +23,24 @@
 static void child_done(void *ctx, shoal_status status, const shoal_error *error,
                        const shoal_op_stats *stats);
 
+/* Measures, and what goes on inside a host, are not worth it; a round that is not the last one, or
+ * may not be, takes half of what is left. */
+static uint64_t pace_us(const shoal_op *op, uint32_t round)
+{
+    const uint64_t until_us = op->extras.pace_us, now_us = *op->ops->now_us;
+    const bool between = op->rounds.hosts != NULL && shoali_hosts_between(op);
+    const bool sums = between || (op->rounds.transforming && round != SHOALI_MEASURE_ROUND);
+    if (!sums || until_us <= now_us)
+        return 0;
+    return op->rounds.round.last || between ? until_us - now_us : (until_us - now_us) / 2;
+}
+
 shoal_op *shoali_rounds_child(shoal_op *op, shoal_op_desc *desc, uint32_t round, bool check_finite)
 {
-    const shoali_op_extras extras = {
-        .on_done = child_done, .done_ctx = op, .check_finite = check_finite};
+    const shoali_op_extras extras = {.on_done = child_done,
+                                     .done_ctx = op,
+                                     .check_finite = check_finite,
+                                     .pace_us = pace_us(op, round)};
     shoal_op *child;
     desc->timeout_us = (int64_t)(op->deadline_us - *op->ops->now_us);
     if (desc->timeout_us <= 0)

@@ -117,6 +117,7 @@ void shoali_run_start(shoal_op *op)
     op->ask_us = op->deadline_us - (uint64_t)(op->timeout_us / 4 < ASK_BEFORE_US
                                                   ? op->timeout_us / 4
                                                   : ASK_BEFORE_US);
+    op->extras.pace_us += op->extras.pace_us > 0 ? op->started_us : 0;
     op->state = SHOALI_OP_ROUNDS;
     *ops->open_last = op;
     ops->open_last = &op->next_open;
@@ -157,6 +158,14 @@ void shoali_run_fail(shoal_op *op, bool spread)
         shoali_rounds_fail(op);
     } else {
         shoali_run_end(op, status);
+    }
+}
+
+void shoali_run_hurry(shoal_op *op)
+{
+    for (; op != NULL; op = op->rounds.child_open ? op->rounds.child : NULL) {
+        op->extras.pace_us = 0;
+        *op->ops->busy = true;
     }
 }
 

@@ -140,6 +140,13 @@ void shoali_act_cancel(shoali_actions *actions, uint64_t op_id)
         at->action.cancel.id = op_id;
 }
 
+void shoali_act_hurry(shoali_actions *actions, uint64_t op_id)
+{
+    record *at = append(actions, SHOALI_ACT_HURRY, 0);
+    if (at != NULL)
+        at->action.hurry.id = op_id;
+}
+
 void shoali_act_mix(shoali_actions *actions, uint32_t dst, size_t offset, size_t count,
                     const shoali_mix_term *terms, uint32_t term_count)
 {

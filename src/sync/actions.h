@@ -19,6 +19,7 @@ typedef enum shoali_action_kind {
     SHOALI_ACT_SEND,
     SHOALI_ACT_OP,
     SHOALI_ACT_CANCEL,
+    SHOALI_ACT_HURRY,
     SHOALI_ACT_MIX,
     SHOALI_ACT_APPLY,
     SHOALI_ACT_GO,
@@ -48,6 +49,7 @@ typedef struct shoali_sync_op {
     bool owner_job; /* the owner of a range turns its sum into weights: the caller's optimiser */
     bool patient;   /* no deadline of its own: members may enter whenever they want */
     bool checked;   /* BROADCAST: a value that is not finite is ENOTFINITE for all members */
+    uint64_t within_us; /* nobody waits for it sooner: its bytes may take so long; 0: no time */
     uint64_t iteration; /* for the owner job, and for the text of errors */
 } shoali_sync_op;
 
@@ -67,7 +69,7 @@ typedef struct shoali_action {
         shoali_sync_op op;
         struct {
             uint64_t id;
-        } cancel;
+        } cancel, hurry;
         struct { /* dst = sum of weight * tensor over the terms; dst may be among them */
             uint32_t dst, term_count;
             const shoali_mix_term *terms;
@@ -114,6 +116,8 @@ void shoali_act_put(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t 
 void shoali_act_take(shoali_actions *actions, uint64_t id, uint32_t me, uint32_t from,
                      uint32_t tensor, size_t count, bool coded, uint64_t iteration);
 void shoali_act_cancel(shoali_actions *actions, uint64_t op_id);
+/** Somebody waits for the operation after all: within_us is over. */
+void shoali_act_hurry(shoali_actions *actions, uint64_t op_id);
 void shoali_act_mix(shoali_actions *actions, uint32_t dst, size_t offset, size_t count,
                     const shoali_mix_term *terms, uint32_t term_count);
 /** dst = the sum of those updates of workers (tensor first + worker) that can be trusted. */

@@ -6,6 +6,8 @@
  *                            next T iterations compute
  *     --codec ...            of the pseudo-gradient, with error feedback where the codec brings it:
  *                            with chunk_topk:decay=D and momentum=0 this is SparseLoCo
+ *     pace                   a round's bytes are spread over the delay (by the median of the last
+ *                            steps, less an eighth): links are never full for its sake
  *     trust=median           updates that stand out are refused or shortened: trust.h
  *     quorum=Q, grace=auto   decoupled: a round begins when Q workers are there and the others are
  *                            later than those usually are (median + 4 MAD); means are weighted by
@@ -25,6 +27,7 @@ typedef struct params {
     int64_t every, fragments, delay, quorum, grace;
     double lr, momentum, keep;
     int32_t trust;
+    bool pace;
 } params;
 
 static const shoali_key keys[] = {
@@ -46,6 +49,8 @@ static const shoali_key keys[] = {
     {"trust", SHOALI_KEY_CHOICE, offsetof(params, trust), 0, 0, "mean|median", "mean",
      "median: updates that are not finite, far too long or not along with the others are refused, "
      "long ones shortened; each travels by itself"},
+    {"pace", SHOALI_KEY_FLAG, offsetof(params, pace), 0, 0, NULL, "on",
+     "with delay: a round's bytes are spread over the time that it has"},
 };
 
 static uint32_t max_staleness(const void *any)
@@ -111,6 +116,7 @@ static shoali_outer_options options_of(const params *p)
         .keep = (float)p->keep,
         .coded = true,
         .trust = p->trust == TRUST_MEDIAN,
+        .pace = p->pace && p->delay > 0,
         .meeting = {.quorum = (uint32_t)p->quorum, .grace_us = grace},
     };
 }

@@ -7,6 +7,7 @@
 #include "sync/pack.h"
 
 enum { HERE = SHOALI_MEETING_FIRST, CALL, HERE_BYTES = 17, CALL_HEAD = 33, TIMES_MAD = 4 };
+enum { SPARE_BYTES = 8 }; /* behind both, where there is time to spare */
 enum { BITMAP_MAX = (SHOALI_FINALE_WORKERS + 7) / 8, LEADER_SHIFT = 40 };
 
 static size_t bitmap_bytes(const shoali_world *world)
@@ -16,7 +17,7 @@ static size_t bitmap_bytes(const shoali_world *world)
 
 size_t shoali_meeting_bytes(const shoali_world *world)
 {
-    size_t each = 3 * sizeof(uint64_t) + sizeof(shoali_tempo) + 2 * sizeof(uint32_t) + 1;
+    size_t each = 4 * sizeof(uint64_t) + sizeof(shoali_tempo) + 2 * sizeof(uint32_t) + 1;
     return world->workers * each + sizeof(uint32_t);
 }
 
@@ -28,7 +29,8 @@ void shoali_meeting_start(shoali_meeting *meeting, const shoali_world *world,
     *meeting = (shoali_meeting){.world = world, .finale = finale, .options = *options};
     meeting->versions = memory;
     meeting->weights = meeting->versions + workers;
-    meeting->called_us = meeting->weights + workers;
+    meeting->until_us = meeting->weights + workers;
+    meeting->called_us = meeting->until_us + workers;
     meeting->tempos = (shoali_tempo *)(meeting->called_us + workers);
     meeting->call.members = (uint32_t *)(meeting->tempos + workers);
     meeting->call.outdated = meeting->call.members + workers;
@@ -38,25 +40,27 @@ void shoali_meeting_start(shoali_meeting *meeting, const shoali_world *world,
 /* ---------------------------------------------------------------- who is there */
 
 static void note_here(shoali_meeting *m, uint32_t worker, uint64_t version, uint64_t weight,
-                      uint64_t now_us)
+                      uint64_t spare_us, uint64_t now_us)
 {
     if (m->called_us[worker] > 0 && !m->here[worker])
         shoali_tempo_add(&m->tempos[worker], now_us - m->called_us[worker]);
     m->here[worker] = 1;
     m->versions[worker] = version;
     m->weights[worker] = weight;
+    m->until_us[worker] = spare_us < UINT64_MAX - now_us ? now_us + spare_us : UINT64_MAX;
 }
 
 static void say_here(shoali_meeting *m, uint64_t now_us, shoali_actions *actions)
 {
-    uint8_t bytes[HERE_BYTES] = {HERE};
+    uint8_t bytes[HERE_BYTES + SPARE_BYTES] = {HERE};
     if (m->leader == m->world->me) {
-        note_here(m, m->leader, m->version, m->weight, now_us);
+        note_here(m, m->leader, m->version, m->weight, m->spare_us, now_us);
         return;
     }
     shoali_pack_u64(bytes + 1, m->version);
     shoali_pack_u64(bytes + 9, m->weight);
-    shoali_act_send(actions, m->leader, bytes, sizeof bytes);
+    shoali_pack_u64(bytes + HERE_BYTES, m->spare_us);
+    shoali_act_send(actions, m->leader, bytes, HERE_BYTES + (m->spare_us > 0 ? SPARE_BYTES : 0));
 }
 
 void shoali_meeting_arrive(shoali_meeting *meeting, uint64_t version, uint64_t weight,
@@ -95,9 +99,20 @@ static void fill_call(shoali_meeting *m, uint32_t root, const uint8_t *members,
     m->called = true;
 }
 
+/* The first of them that would have to wait says how long the round may take. */
+static uint64_t spare_us(const shoali_meeting *m, uint64_t now_us)
+{
+    uint64_t until_us = UINT64_MAX;
+    for (uint32_t u = 0; u < m->world->workers; u++)
+        if (m->here[u] && m->until_us[u] < until_us)
+            until_us = m->until_us[u];
+    return until_us > now_us ? until_us - now_us : 0;
+}
+
 static void call_round(shoali_meeting *m, uint64_t now_us, shoali_actions *actions)
 {
-    uint8_t bytes[CALL_HEAD + 2 * BITMAP_MAX] = {CALL};
+    uint8_t bytes[CALL_HEAD + 2 * BITMAP_MAX + SPARE_BYTES] = {CALL};
+    size_t len = CALL_HEAD + 2 * bitmap_bytes(m->world);
     uint8_t *members = bytes + CALL_HEAD, *outdated = members + bitmap_bytes(m->world);
     uint32_t workers = m->world->workers, root = UINT32_MAX;
     shoali_call call = m->call;
@@ -120,12 +135,15 @@ static void call_round(shoali_meeting *m, uint64_t now_us, shoali_actions *actio
     shoali_pack_u64(bytes + 9, call.version);
     shoali_pack_u64(bytes + 17, call.weight);
     shoali_pack_u64(bytes + 25, root);
+    call.spare_us = spare_us(m, now_us);
+    shoali_pack_u64(bytes + len, call.spare_us);
+    len += call.spare_us > 0 ? SPARE_BYTES : 0;
     for (uint32_t u = 0; u < workers; u++) {
         if (!m->here[u])
             continue;
         m->called_us[u] = now_us;
         if (u != m->world->me)
-            shoali_act_send(actions, u, bytes, CALL_HEAD + 2 * bitmap_bytes(m->world));
+            shoali_act_send(actions, u, bytes, len);
     }
     if (m->here[m->world->me]) {
         m->call = call;
@@ -133,6 +151,12 @@ static void call_round(shoali_meeting *m, uint64_t now_us, shoali_actions *actio
     }
     memset(m->here, 0, workers);
     m->quorum_us = 0;
+}
+
+/* What stands behind the first so many bytes of a message. */
+static uint64_t spare_in(const shoali_event *event, size_t at)
+{
+    return event->message.len_bytes > at ? shoali_unpack_u64(event->message.bytes + at) : 0;
 }
 
 static void on_call(shoali_meeting *m, const shoali_event *event)
@@ -146,6 +170,7 @@ static void on_call(shoali_meeting *m, const shoali_event *event)
     m->call.id = id;
     m->call.version = shoali_unpack_u64(bytes + 9);
     m->call.weight = shoali_unpack_u64(bytes + 17);
+    m->call.spare_us = spare_in(event, CALL_HEAD + 2 * bitmap_bytes(m->world));
     fill_call(m, (uint32_t)root, members, outdated);
 }
 
@@ -243,11 +268,13 @@ bool shoali_meeting_event(shoali_meeting *meeting, const shoali_event *event,
         event->message.peer >= meeting->world->workers)
         return false;
     const uint8_t *bytes = event->message.bytes;
-    size_t len = event->message.len_bytes;
-    if (bytes[0] == HERE && len == HERE_BYTES)
+    size_t head = bytes[0] == HERE ? HERE_BYTES : CALL_HEAD + 2 * bitmap_bytes(meeting->world);
+    if (event->message.len_bytes != head && event->message.len_bytes != head + SPARE_BYTES)
+        return false;
+    if (bytes[0] == HERE)
         note_here(meeting, event->message.peer, shoali_unpack_u64(bytes + 1),
-                  shoali_unpack_u64(bytes + 9), event->now_us);
-    else if (bytes[0] == CALL && len == CALL_HEAD + 2 * bitmap_bytes(meeting->world))
+                  shoali_unpack_u64(bytes + 9), spare_in(event, HERE_BYTES), event->now_us);
+    else if (bytes[0] == CALL)
         on_call(meeting, event);
     else
         return false;

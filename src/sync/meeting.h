@@ -30,6 +30,7 @@ typedef struct shoali_call {
     uint64_t id;        /* first of SHOALI_MEETING_IDS names for its operations */
     uint64_t version;   /* highest version among members */
     uint64_t weight;    /* sum over members */
+    uint64_t spare_us;  /* until a member waits for the round; 0: one does, or may */
     uint32_t *members;  /* [member_count], ascending */
     uint32_t *outdated; /* [outdated_count]: root, then the members with a lower version */
     uint32_t member_count, outdated_count;
@@ -44,10 +45,12 @@ typedef struct shoali_meeting {
     bool there;               /* I am, and wait for a call */
     bool called;              /* call is new: the row has not taken it yet */
     uint64_t version, weight; /* as I said when I arrived */
+    uint64_t spare_us; /* how long I go on computing behind it; the row sets it before it arrives */
     /* as leader */
     uint64_t calls, quorum_us; /* since when the quorum is there; 0: it is not */
     uint64_t timer_us;
     uint64_t *versions, *weights; /* [workers] of those who are here */
+    uint64_t *until_us;           /* [workers] and until when they have something else to do */
     uint64_t *called_us;          /* [workers] when it was called last; 0: never */
     shoali_tempo *tempos;         /* [workers] from a call to the next arrival */
     uint8_t *here;                /* [workers] */

@@ -54,11 +54,12 @@ uint32_t shoali_outer_momentum_slot(void)
 }
 
 /* AFTER has its answer, or a worker that wants to finish is through with its last round. */
-static void go(shoali_outer *o, shoali_actions *actions)
+static void go(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
 {
     const shoali_event finish = {.kind = SHOALI_EV_FINISH};
     uint32_t gone;
     o->waiting = false;
+    o->went_us = now_us;
     if (o->finishing) {
         (void)shoali_finale_event(&o->finale, &finish, &gone, actions);
         return;
@@ -102,9 +103,18 @@ static void snapshot(shoali_outer *o, shoali_actions *actions)
         shoali_outer_trust_moved(o, actions);
 }
 
+/* How long this worker computes on before it waits for the round that it arrives for. */
+static uint64_t spare_us(const shoali_outer *o)
+{
+    uint64_t steps = o->due + o->options.delay - o->iteration;
+    bool waits = o->iteration >= o->due + o->options.delay || o->finishing;
+    return o->options.pace && !waits ? steps * shoali_tempo_median_us(&o->steps) : 0;
+}
+
 static void arrive(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
 {
     snapshot(o, actions);
+    o->meeting.spare_us = spare_us(o);
     shoali_meeting_arrive(&o->meeting, o->lost ? 0 : o->version, o->lost ? 0 : o->counted, now_us,
                           actions);
 }
@@ -127,6 +137,7 @@ static void start_sum(shoali_outer *o, const shoali_call *call, shoali_actions *
                                              .count = o->count,
                                              .push_coded = o->options.coded,
                                              .pull_coded = o->options.coded,
+                                             .within_us = o->within_us,
                                              .iteration = o->iteration});
     o->open++;
 }
@@ -141,6 +152,7 @@ static void start_copy(shoali_outer *o, const shoali_call *call, uint32_t which,
                                              .contributors = call->outdated_count,
                                              .tensor = tensor,
                                              .count = o->world->count,
+                                             .within_us = o->within_us,
                                              .iteration = o->iteration});
     o->open++;
 }
@@ -158,6 +170,7 @@ static void run_call(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
     o->weight = call->weight;
     o->next_version = call->version + 1;
     o->failed = o->nonfinite = false;
+    o->within_us = o->finishing ? 0 : call->spare_us / 8 * 7; /* the rest: for what comes late */
     if (behind && o->options.fragments > 1) { /* what moved is of another fragment */
         choose_fragment(o, call->version);
         shoali_act_mix(actions, MOVED, o->offset, o->count, NULL, 0);
@@ -219,7 +232,7 @@ static void conclude(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
     o->base_id = 0;
     o->due = UINT64_MAX;
     o->lost = false;
-    go(o, actions);
+    go(o, now_us, actions);
 }
 
 /* ---------------------------------------------------------------- events */
@@ -229,6 +242,8 @@ static void after(shoali_outer *o, const shoali_event *event, shoali_actions *ac
     uint64_t interval = o->options.every / o->options.fragments, now_us = event->now_us;
     uint32_t samples = event->step.batch > 0 ? event->step.samples : 1;
     o->batch = event->step.batch > 0 ? event->step.batch : 1;
+    if (o->went_us > 0)
+        shoali_tempo_add(&o->steps, now_us - o->went_us);
     o->iteration++;
     o->counted += samples;
     o->later += samples;
@@ -238,7 +253,7 @@ static void after(shoali_outer *o, const shoali_event *event, shoali_actions *ac
     }
     o->waiting = true;
     if (o->due == UINT64_MAX || o->iteration - o->due < o->options.delay)
-        go(o, actions);
+        go(o, now_us, actions);
     else
         conclude(o, now_us, actions);
 }
@@ -283,12 +298,17 @@ static void op_done(shoali_outer *o, const shoali_event *event, shoali_actions *
     conclude(o, event->now_us, actions);
 }
 
-static void cancel_all(const shoali_outer *o, shoali_actions *actions)
+static void tell_all(const shoali_outer *o, shoali_outer_word word, shoali_actions *actions)
 {
     for (uint64_t which = 0; o->open > 0 && which <= ID_MOMENTUM; which++)
-        shoali_act_cancel(actions, o->base_id + which);
+        word(actions, o->base_id + which);
     if (o->options.trust && o->open > 0)
-        shoali_outer_trust_cancel(o, actions);
+        shoali_outer_trust_tell(o, word, actions);
+}
+
+static void cancel_all(const shoali_outer *o, shoali_actions *actions)
+{
+    tell_all(o, shoali_act_cancel, actions);
 }
 
 static void start(shoali_outer *o, const shoali_outer_options *options, const shoali_world *world,
@@ -354,8 +374,10 @@ static void finish(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
 {
     o->finale.iteration = o->iteration;
     o->finishing = o->waiting = true;
+    if (o->within_us > 0)
+        tell_all(o, shoali_act_hurry, actions);
     if (o->due == UINT64_MAX)
-        go(o, actions);
+        go(o, now_us, actions);
     else
         conclude(o, now_us, actions);
 }

@@ -17,6 +17,7 @@ typedef struct shoali_outer_options {
     float keep;         /* part of the worker's own parameters that stays after a round */
     bool coded;         /* what moves is coded as gradients are, with error feedback */
     bool trust;         /* each update travels by itself and is judged: outer_trust.h */
+    bool pace;          /* what has time to travel (delay) takes it, instead of filling links */
     shoali_meeting_options meeting;
 } shoali_outer_options;
 
@@ -32,6 +33,9 @@ typedef struct shoali_outer {
     uint64_t due;                  /* iteration that waits for the round; UINT64_MAX: none runs */
     uint64_t base_id;              /* first id of the running call's operations */
     uint64_t weight, next_version; /* of the running call */
+    uint64_t within_us;            /* that they may take without anybody waiting; 0: none */
+    uint64_t went_us;              /* GO of the last AFTER */
+    shoali_tempo steps;            /* from GO of AFTER to the next AFTER */
     uint32_t open;                 /* its operations */
     size_t offset, count;          /* the fragment under way */
     uint32_t judged[SHOALI_TRUST_WORKERS], judged_count; /* trust: members of the running call */
@@ -42,6 +46,9 @@ typedef struct shoali_outer {
     bool waiting;   /* AFTER has no GO yet */
     bool finishing, leaving, over;
 } shoali_outer;
+
+/** To an operation by its name: cancel, hurry. */
+typedef void (*shoali_outer_word)(shoali_actions *actions, uint64_t op_id);
 
 enum { SHOALI_OUTER_SLOTS = 4, SHOALI_OUTER_MOVED = SHOALI_SLOT + 2 };
 

@@ -54,6 +54,7 @@ void shoali_outer_trust_send(shoali_outer *o, const shoali_call *call, shoali_ac
                                                  .count = o->count,
                                                  .push_coded = o->options.coded,
                                                  .pull_coded = o->options.coded,
+                                                 .within_us = o->within_us,
                                                  .iteration = o->iteration});
         o->open++;
     }
@@ -85,8 +86,8 @@ void shoali_outer_trust_judge(const shoali_outer *o, shoali_actions *actions)
                                                        .iteration = o->iteration}});
 }
 
-void shoali_outer_trust_cancel(const shoali_outer *o, shoali_actions *actions)
+void shoali_outer_trust_tell(const shoali_outer *o, shoali_outer_word word, shoali_actions *actions)
 {
     for (uint32_t i = 0; i < o->judged_count; i++)
-        shoali_act_cancel(actions, name_of(o->base_id, o->judged[i]));
+        word(actions, name_of(o->base_id, o->judged[i]));
 }

@@ -18,7 +18,9 @@ void shoali_outer_trust_send(shoali_outer *outer, const shoali_call *call, shoal
 void shoali_outer_trust_spoil(const shoali_outer *outer, uint64_t id, shoali_actions *actions);
 /** All are there: MOVED becomes the sum of those that can be trusted. */
 void shoali_outer_trust_judge(const shoali_outer *outer, shoali_actions *actions);
-void shoali_outer_trust_cancel(const shoali_outer *outer, shoali_actions *actions);
+/** A word to all its broadcasts. */
+void shoali_outer_trust_tell(const shoali_outer *outer, shoali_outer_word word,
+                             shoali_actions *actions);
 /** The id of a call, of an operation that may be one of its broadcasts. */
 uint64_t shoali_outer_trust_base(uint64_t id);
 

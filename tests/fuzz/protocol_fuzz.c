@@ -99,6 +99,7 @@ static void take(peerless *p, const shoali_action *a)
         p->over = true;
         break;
     case SHOALI_ACT_CANCEL:
+    case SHOALI_ACT_HURRY:
         break;
     }
 }

@@ -75,6 +75,60 @@ static void worker_aggregator_takes_its_time(void **state)
     assert_within(timed(&c), want, 0.15);
 }
 
+/* What a message that any member wants to send would find in front of it: bytes on a link of a
+ * gigabit, by member. */
+typedef struct backlog {
+    double bytes[8];
+    uint64_t at_ns[8], last_ns[8];
+    double most_bytes;
+    uint64_t gap_ns; /* the longest one between two frames of a member */
+} backlog;
+
+static void note_frame(void *ctx, uint32_t member, uint64_t now_ns, uint64_t len_bytes)
+{
+    backlog *b = ctx;
+    double sent = (double)(now_ns - b->at_ns[member]) * RATE / 8e9;
+    b->bytes[member] = fmax(b->bytes[member] - sent, 0) + (double)len_bytes;
+    b->most_bytes = fmax(b->most_bytes, b->bytes[member]);
+    if (b->last_ns[member] > 0 && now_ns - b->last_ns[member] > b->gap_ns)
+        b->gap_ns = now_ns - b->last_ns[member];
+    b->at_ns[member] = b->last_ns[member] = now_ns;
+}
+
+static double watched(const engine_case *c, backlog *b)
+{
+    *b = (backlog){.most_bytes = 0};
+    simhost_watch(note_frame, b);
+    double took_ns = timed(c);
+    simhost_watch(NULL, NULL);
+    return took_ns;
+}
+
+/* An operation that has four times as long as it needs: it ends in time, frames leave at about one
+ * distance, and no more than two of them are in front of what else is sent. As fast as it can,
+ * there are more. */
+static void what_has_time_takes_it(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"ring", "gather", "direct", "halving_doubling"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        backlog fast, slow;
+        engine_case c = {.collective = specs[i], .size = 8, .count = 1 << 18, .chunk_elems = 8192};
+        const double chunk = 4.0 * 8192, hurry_ns = watched(&c, &fast);
+        c.pace_us = (uint64_t)(4 * hurry_ns / 1000);
+        const double took_ns = watched(&c, &slow), frames = hurry_ns * RATE / 8e9 / chunk;
+        print_message("%s: %.1f ms, %.1f paced; backlog %.1f, %.1f frames; gap %.1f, %.1f ms of "
+                      "%.1f\n",
+                      specs[i], hurry_ns / 1e6, took_ns / 1e6, fast.most_bytes / chunk,
+                      slow.most_bytes / chunk, (double)fast.gap_ns / 1e6, (double)slow.gap_ns / 1e6,
+                      4 * hurry_ns / frames / 1e6);
+        assert_true(took_ns <= 1.02 * 4 * hurry_ns && took_ns >= 0.8 * 4 * hurry_ns);
+        assert_true(slow.most_bytes <= 2 * chunk);
+        assert_true(fast.most_bytes > 3 * chunk);
+        assert_true((double)slow.gap_ns <= 4 * 4 * hurry_ns / frames + 2 * (double)fast.gap_ns);
+    }
+}
+
 static uint64_t jittery(uint64_t seed, float *values, uint64_t *events_out)
 {
     engine_run run;
@@ -167,7 +221,7 @@ static void many_members(void **state)
 static const struct CMUnitTest tests[] = {
     CHECK_TEST(ring_takes_its_time), CHECK_TEST(worker_aggregator_takes_its_time),
     CHECK_TEST(runs_repeat),         CHECK_TEST(members_are_lost),
-    CHECK_TEST(many_members),
+    CHECK_TEST(many_members),        CHECK_TEST(what_has_time_takes_it),
 };
 
 int main(void)

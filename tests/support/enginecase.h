@@ -20,6 +20,7 @@ typedef struct engine_case {
     float unit;
     uint32_t raw_tensor; /* this tensor + 1 is flagged RAW; 0: none */
     bool owner_job, unchecked, feedback;
+    uint64_t pace_us; /* in virtual time: sends take so long; 0: as long as they need */
 } engine_case;
 
 typedef struct engine_run {

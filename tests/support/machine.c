@@ -86,6 +86,8 @@ static void append_op(machine *m, const shoali_sync_op *op)
            op->owner_job ? " owner" : "", op->patient ? " patient" : "");
     if (op->collective != NULL)
         append(m, " %s", op->collective);
+    if (op->within_us > 0)
+        append(m, " within %llu", (unsigned long long)op->within_us);
 }
 
 static void append_mix(machine *m, const shoali_action *action)
@@ -123,6 +125,9 @@ static void append_action(machine *m, const shoali_action *action)
         break;
     case SHOALI_ACT_CANCEL:
         append(m, "cancel %llu", (unsigned long long)action->cancel.id);
+        break;
+    case SHOALI_ACT_HURRY:
+        append(m, "hurry %llu", (unsigned long long)action->hurry.id);
         break;
     case SHOALI_ACT_MIX:
         append_mix(m, action);

@@ -2,8 +2,8 @@
 /* One protocol machine without a driver: feed events, read the actions as text, one after the
  * other with "; " between them:
  *
- *     send 2 010500..   op 7 [4,10) GRAD push pull owner patient worker_aggregator:servers=2
- *     cancel 7   mix PARAM [0,10) = 1*GRAD   apply SLOT0 [0,10) *0.25   timer 3 @900
+ *     send 2 010500..   op 7 [4,10) GRAD push pull owner patient ring within 90
+ *     cancel 7   hurry 7   mix PARAM [0,10) = 1*GRAD   apply SLOT0 [0,10) *0.25   timer 3 @900
  *     go apply|hold|skip|stop @iteration /4   fail EPEER r2 text */
 #ifndef SHOALI_TESTS_SUPPORT_MACHINE_H
 #define SHOALI_TESTS_SUPPORT_MACHINE_H

@@ -18,9 +18,24 @@ struct simhost {
     shoali_fabric *sim;
     const shoali_flow_row *row;
     uint32_t size;
-    uint64_t start_ns;
+    uint64_t start_ns, pace_us;
     host_node *nodes;
 };
+
+static simhost_watcher watcher;
+static void *watcher_ctx;
+static const shoali_fabric *clock_of; /* flows are told the time without a context */
+
+static uint64_t clock_ns(void)
+{
+    return shoali_fabric_now_ns(clock_of);
+}
+
+void simhost_watch(simhost_watcher told, void *ctx)
+{
+    watcher = told;
+    watcher_ctx = ctx;
+}
 
 /* ------------------------------------------------------------- timers */
 
@@ -54,6 +69,8 @@ static void sink_send(void *ctx, uint32_t peer, const shoal_data *head, const vo
 {
     host_node *n = ctx;
     assert_int_equal(head->slot, SLOT + peer);
+    if (watcher != NULL)
+        watcher(watcher_ctx, n->me, shoali_fabric_now_ns(n->host->sim), head->len_bytes);
     if (shoali_transport_sim.send(n->transport, peer, 0, head, body, cookie) != SHOAL_OK)
         n->host->row->on_sent(n->flow, peer, cookie);
 }
@@ -198,6 +215,12 @@ static void start_flow(simhost *host, const engine_run *run, uint32_t me)
 {
     host_node *n = &host->nodes[me];
     shoali_flow_args args = engine_run_args(run, me);
+    if (run->c.pace_us > 0) {
+        clock_of = host->sim;
+        host->pace_us = host->start_ns / 1000 + run->c.pace_us;
+        args.now_ns = clock_ns;
+        args.pace_us = &host->pace_us;
+    }
     shoal_sink sink = {
         .ctx = n, .send = sink_send, .control = sink_control, .job = sink_job, .done = sink_done};
     n->flow = shoali_alloc(n->host->row->state_size(&args));

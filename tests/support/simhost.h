@@ -17,6 +17,11 @@ typedef struct simhost_result {
     char why[256];
 } simhost_result;
 
+/** Told of each frame that a member sends; before it goes. */
+typedef void (*simhost_watcher)(void *ctx, uint32_t member, uint64_t now_ns, uint64_t len_bytes);
+/** Of hosts that are started from now on; NULL: nobody. */
+void simhost_watch(simhost_watcher watcher, void *ctx);
+
 /** Endpoints opened and connected; run's operation started on all of them. */
 simhost *simhost_start(const engine_run *run, const shoali_fabric_desc *desc);
 shoali_fabric *simhost_fabric(simhost *host);

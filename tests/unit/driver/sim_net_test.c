@@ -147,6 +147,99 @@ static void random_coflows_obey_capacity(void **state)
     }
 }
 
+/* Step from moment to moment, as the simulator does, until a coflow ends; that must be this one. */
+static uint64_t end_of(shoali_links *net, uint32_t cookie)
+{
+    uint32_t got;
+    for (;;) {
+        uint64_t now_ns = shoali_links_next_ns(net);
+        assert_int_not_equal(now_ns, UINT64_MAX);
+        if (!shoali_links_finished(net, now_ns, &got))
+            continue;
+        assert_int_equal(got, cookie);
+        return now_ns;
+    }
+}
+
+/* 4000 of link 0's bytes have 16000 ns: a message of 1000 beside them does not share the link half
+ * and half, as it would with a burst, and both have ended when they should. */
+static void a_paced_coflow_leaves_room(void **state)
+{
+    (void)state;
+    const shoali_load round = {0, 4000}, message = {0, 1000};
+    uint64_t end_ns[2];
+    for (int paced = 0; paced < 2; paced++) {
+        shoali_links *net = fresh();
+        assert_ok(shoali_links_start(net, 0, &round, 1, 1));
+        if (paced == 1)
+            assert_ok(shoali_links_pace(net, 0, 1, 16000));
+        assert_int_not_equal(shoali_links_next_ns(net), UINT64_MAX);
+        assert_ok(shoali_links_start(net, 1000, &message, 1, 2));
+        end_ns[paced] = end_of(net, 2) - 1000;
+        uint64_t round_ns = end_of(net, 1);
+        assert_true(paced == 1 ? round_ns <= 16001 && round_ns >= 15999 : round_ns == 5000);
+        shoali_links_destroy(net);
+    }
+    assert_int_equal(end_ns[0], 2000);
+    assert_true(end_ns[1] <= 1000 * 4 / 3 + 1);
+}
+
+/* Somebody else has half of the link: what was left behind is made good once it is through, or the
+ * link is shared as ever behind the moment. */
+static void a_paced_coflow_catches_up(void **state)
+{
+    (void)state;
+    const shoali_load round = {0, 4000}, burst = {0, 2000}, flood = {0, 6000};
+    shoali_links *net = fresh();
+    assert_ok(shoali_links_start(net, 0, &round, 1, 1));
+    assert_ok(shoali_links_pace(net, 0, 1, 5000));
+    assert_ok(shoali_links_start(net, 0, &burst, 1, 2));
+    assert_int_equal(end_of(net, 2), 4000);
+    assert_int_equal(end_of(net, 1), 6000); /* all that has crossed the link */
+    assert_ok(shoali_links_start(net, 6000, &round, 1, 1));
+    assert_ok(shoali_links_pace(net, 6000, 1, 11000));
+    assert_ok(shoali_links_start(net, 6000, &flood, 1, 2));
+    assert_int_equal(end_of(net, 1), 14000);
+    assert_int_equal(end_of(net, 2), 16000);
+    shoali_links_destroy(net);
+}
+
+/* Half of its time is over, and half of its bytes are through, when somebody begins to wait. */
+static void a_paced_coflow_may_be_hurried(void **state)
+{
+    (void)state;
+    const shoali_load round = {0, 4000};
+    shoali_links *net = fresh();
+    assert_ok(shoali_links_start(net, 0, &round, 1, 1));
+    assert_ok(shoali_links_pace(net, 0, 1, 16000));
+    while (shoali_links_next_ns(net) < 8000)
+        assert_false(shoali_links_finished(net, shoali_links_next_ns(net), &(uint32_t){0}));
+    assert_ok(shoali_links_pace(net, 8000, 1, 8000));
+    uint64_t end_ns = end_of(net, 1);
+    assert_true(end_ns >= 9999 && end_ns <= 10001);
+    assert_ok(shoali_links_start(net, 11000, &round, 1, 1));
+    assert_ok(shoali_links_pace(net, 11000, 1, 11000)); /* nothing to hurry */
+    assert_int_equal(end_of(net, 1), 15000);
+    shoali_links_destroy(net);
+}
+
+static void a_pause_of_a_paced_coflow_and_its_end(void **state)
+{
+    (void)state;
+    const shoali_load round = {0, 4000};
+    shoali_links *net = fresh();
+    assert_ok(shoali_links_start(net, 0, &round, 1, 1));
+    assert_ok(shoali_links_pace(net, 0, 1, 8000));
+    assert_ok(shoali_links_pause(net, 4000, 1, true)); /* half is left */
+    assert_int_equal(shoali_links_next_ns(net), UINT64_MAX);
+    assert_ok(shoali_links_pause(net, 5000, 1, false)); /* and has 3000 ns */
+    uint64_t end_ns = end_of(net, 1);
+    assert_true(end_ns >= 7999 && end_ns <= 8001);
+    assert_ok(shoali_links_start(net, 9000, &round, 1, 1)); /* the same number, without a brake */
+    assert_int_equal(end_of(net, 1), 13000);
+    shoali_links_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +250,10 @@ int main(void)
         CHECK_TEST(a_pause_keeps_what_was_moved),
         CHECK_TEST(nothing_to_move_ends_at_once),
         CHECK_TEST(random_coflows_obey_capacity),
+        CHECK_TEST(a_paced_coflow_leaves_room),
+        CHECK_TEST(a_paced_coflow_catches_up),
+        CHECK_TEST(a_paced_coflow_may_be_hurried),
+        CHECK_TEST(a_pause_of_a_paced_coflow_and_its_end),
     };
     return CHECK_RUN(tests);
 }

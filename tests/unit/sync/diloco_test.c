@@ -113,6 +113,32 @@ static void a_delay_hides_the_network(void **state)
     shoal_sim_destroy(streaming);
 }
 
+/* Paced, a round has the delay for its bytes and takes most of it; steps, numbers and the time of
+ * the whole job are those of rounds that travel as fast as they can, whoever is slow. */
+static void a_paced_round_costs_nothing(void **state)
+{
+    (void)state;
+    static const char *const computes[] = {"fixed:ms=10", "fixed:ms=10,jitter=0.1",
+                                           "fixed:ms=10,slow=1:3x", "fixed:ms=10,random=4x:0.1"};
+    for (size_t i = 0; i < 2 * sizeof computes / sizeof *computes; i++) {
+        const char *compute = computes[i / 2];
+        const uint64_t iterations = i % 2 == 0 ? 86 : 88; /* at their end a round begins, or none */
+        shoal_sim *burst = simulate("diloco:every=8,momentum=0.5,delay=6,pace=off", compute,
+                                    iterations);
+        shoal_sim *paced = simulate("diloco:every=8,momentum=0.5,delay=6", compute, iterations);
+        double before = (double)burst->report.results.duration_ns;
+        double after = (double)paced->report.results.duration_ns;
+        print_message("%s: %.3f ms, %.3f paced\n", compute, before / 1e6, after / 1e6);
+        assert_true(after <= 1.02 * before);
+        assert_int_not_equal(paced->report.results.log_hash, burst->report.results.log_hash);
+        for (uint32_t w = 0; w < WORKERS; w++)
+            for (size_t j = 0; j < COUNT; j++)
+                assert_true(paced->nodes[w].tensors.params[j] == burst->nodes[w].tensors.params[j]);
+        shoal_sim_destroy(burst);
+        shoal_sim_destroy(paced);
+    }
+}
+
 static void keys_that_do_not_fit(void **state)
 {
     (void)state;
@@ -124,9 +150,8 @@ static void keys_that_do_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK_TEST(it_steps_as_nesterov_does),
-        CHECK_TEST(a_quorum_does_not_wait_for_a_straggler),
-        CHECK_TEST(a_delay_hides_the_network),
+        CHECK_TEST(it_steps_as_nesterov_does), CHECK_TEST(a_quorum_does_not_wait_for_a_straggler),
+        CHECK_TEST(a_delay_hides_the_network), CHECK_TEST(a_paced_round_costs_nothing),
         CHECK_TEST(keys_that_do_not_fit),
     };
     return CHECK_RUN(tests);

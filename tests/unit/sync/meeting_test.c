@@ -43,12 +43,49 @@ static void here(bench *b, uint32_t peer, uint64_t version, uint64_t weight, uin
     assert_true(shoali_meeting_event(&b->meeting, &event, &b->actions));
 }
 
+static void here_until(bench *b, uint32_t peer, uint64_t spare_us, uint64_t now_us)
+{
+    uint8_t bytes[25] = {0xe0};
+    shoali_pack_u64(bytes + 9, 1);
+    shoali_pack_u64(bytes + 17, spare_us);
+    const shoali_event event = {
+        .kind = SHOALI_EV_MESSAGE, .now_us = now_us, .message = {peer, bytes, sizeof bytes}};
+    assert_true(shoali_meeting_event(&b->meeting, &event, &b->actions));
+}
+
 static uint32_t sends(bench *b)
 {
     uint32_t count = 0;
     for (; shoali_actions_front(&b->actions) != NULL; shoali_actions_pop(&b->actions))
         count += shoali_actions_front(&b->actions)->kind == SHOALI_ACT_SEND;
     return count;
+}
+
+/* It has to be over when the first of them would wait; who says nothing waits at once. */
+static void a_call_says_how_long_the_round_may_take(void **state)
+{
+    (void)state;
+    bench b;
+    open_bench(&b, 0, 0, 0);
+    for (uint32_t late = 0; late < 2; late++) {
+        here_until(&b, 1, 500, 1000);
+        here_until(&b, 2, 900, 1200);
+        here_until(&b, 3, 301, 1300 - late * 300);
+        b.meeting.spare_us = 700;
+        shoali_meeting_arrive(&b.meeting, 0, 1, 1400, &b.actions);
+        assert_true(shoali_meeting_poll(&b.meeting, 1400, &b.actions));
+        assert_int_equal(b.meeting.call.spare_us, late == 0 ? 100 : 0);
+        const shoali_action *send = shoali_actions_front(&b.actions);
+        while (send != NULL && send->kind != SHOALI_ACT_SEND) {
+            shoali_actions_pop(&b.actions);
+            send = shoali_actions_front(&b.actions);
+        }
+        assert_non_null(send);
+        assert_int_equal(send->send.len_bytes, late == 0 ? 43 : 35);
+        assert_int_equal(sends(&b), 3);
+        shoali_meeting_take(&b.meeting);
+    }
+    close_bench(&b);
 }
 
 static void the_leader_calls_when_all_are_there(void **state)
@@ -212,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(the_leader_calls_when_all_are_there),
+        CHECK_TEST(a_call_says_how_long_the_round_may_take),
         CHECK_TEST(the_next_leader_is_told_again),
         CHECK_TEST(a_quorum_waits_as_long_as_it_takes_itself),
         CHECK_TEST(a_quorum_gives_the_late_their_grace),

@@ -92,6 +92,38 @@ static void leaving_waits_for_what_is_open(void **state)
     machine_close(&m);
 }
 
+/* Steps of 100 us, three of them to spare, less an eighth of what is left at the call. The leader
+ * says how long the first of all can do without the round. */
+static void a_round_may_take_as_long_as_nobody_waits(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"diloco:every=8,delay=3,momentum=0",
+                                        "diloco:every=8,delay=3,momentum=0,pace=off",
+                                        "diloco:every=8,momentum=0"};
+    for (uint32_t i = 0; i < 3; i++) {
+        machine m;
+        const char *text = "";
+        machine_open(&m, specs[i], 2, 0, 1, 1);
+        (void)machine_start(&m);
+        for (uint64_t step = 1; step <= 8; step++) {
+            (void)machine_event(&m, SHOALI_EV_BEFORE);
+            text = machine_feed(
+                &m, &(shoali_event){.kind = SHOALI_EV_AFTER, .now_us = 1000 + step * 100});
+        }
+        assert_int_equal(strstr(text, "000000002c01000000000000;") != NULL, i == 0); /* 300 us */
+        uint8_t bytes[43] = {0xe1, 4};
+        bytes[17] = 16;
+        bytes[33] = 3;
+        bytes[35] = 160; /* 160 us, says the leader: the other one was there earlier */
+        text = machine_message(&m, 0, bytes, i == 0 ? 43 : 35);
+        assert_string_equal(text, i == 0 ? "op 4 [0,4) SLOT2 of 0,1 push pull within 140"
+                                         : "op 4 [0,4) SLOT2 of 0,1 push pull");
+        text = machine_event(&m, SHOALI_EV_FINISH); /* now it waits */
+        assert_int_equal(strstr(text, "hurry 4") != NULL, i == 0);
+        machine_close(&m);
+    }
+}
+
 static const char *iterate_on(machine *m, uint32_t samples, uint32_t batch)
 {
     (void)machine_event(m, SHOALI_EV_BEFORE);
@@ -152,6 +184,7 @@ int main(void)
         CHECK_TEST(a_spoilt_base_gives_nothing),
         CHECK_TEST(fragments_take_turns_and_travel_behind_the_compute),
         CHECK_TEST(leaving_waits_for_what_is_open),
+        CHECK_TEST(a_round_may_take_as_long_as_nobody_waits),
         CHECK_TEST(means_are_weighted_by_samples),
         CHECK_TEST(samples_behind_an_arrival_count_later),
     };
