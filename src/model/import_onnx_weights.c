@@ -119,7 +119,13 @@ static shoal_status check_model(const weights *w, const shoali_model_text *text)
                shoali_shape_elems(own->layers[i].out) ==
                    shoali_shape_elems(w->model->layers[i].out);
     const uint32_t layers = own->layer_count;
+    const bool described = own->described != NULL;
     shoal_model_close(own);
+    if (described)
+        return shoali_fail(
+            SHOAL_ENOTSUP,
+            "a graph of tokens, of which only its costs are read: weights come from a "
+            "run folder, safetensors, or a folder of Hugging Face's");
     return same ? SHOAL_OK
                 : shoali_fail(SHOAL_EINVAL,
                               "%s has other layers (%u) than model %s (%u): give the file as the "

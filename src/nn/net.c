@@ -147,9 +147,16 @@ shoal_status shoali_net_runs(const shoal_model *model)
     (void)shoali_fail(SHOAL_ENOTSUP,
                       "model '%s' is a description for planners: nothing here runs its %s ('%s')",
                       model->name, model->described->name, model->described->spec);
-    if (strcmp(model->described->row->name, "embedding") == 0)
+    bool blocks = false;
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        blocks = blocks || strcmp(model->layers[i].row->name, "transformer") == 0;
+    if (blocks && strcmp(model->described->row->name, "embedding") == 0)
         shoali_error_advice("Blocks like LLaMA's train as layers of their own: open the model as "
                             "./net.json:parts (docs/language-models.md).");
+    else if (strcmp(model->described->row->name, "embedding") == 0)
+        shoali_error_advice(
+            "Of an ONNX graph of tokens only its costs are read. What runs is a run "
+            "folder (--from DIR) or one of Hugging Face's: docs/language-models.md.");
     return SHOAL_ENOTSUP;
 }
 

@@ -28,6 +28,8 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
 enum { BASE = SHOALI_SLOT, MOMENTUM, MOVED, FINALE_SLOT = 3, SLOTS = SHOALI_OUTER_SLOTS };
 enum { ID_SUM, ID_BASE, ID_MOMENTUM };
 
@@ -171,6 +173,9 @@ static void run_call(shoali_outer *o, uint64_t now_us, shoali_actions *actions)
     o->next_version = call->version + 1;
     o->failed = o->nonfinite = false;
     o->within_us = o->finishing ? 0 : call->spare_us / 8 * 7; /* the rest: for what comes late */
+    if (o->within_us > 0)
+        shoali_log(DEBUG, "nobody waits for this round for %.3f s: it takes %.3f s of them",
+                   (double)call->spare_us * 1e-6, (double)o->within_us * 1e-6);
     if (behind && o->options.fragments > 1) { /* what moved is of another fragment */
         choose_fragment(o, call->version);
         shoali_act_mix(actions, MOVED, o->offset, o->count, NULL, 0);

@@ -96,6 +96,22 @@ class Language(unittest.TestCase):
             self.assertEqual(ask(prompt + words[:count], 24 - count), (said[count:], ended))
         return len(counts)
 
+    def test_an_onnx_file_of_tokens_says_what_runs_instead(self):
+        file, model = self.at("net.onnx"), self.model + ":parts"
+        self.train("--batch", 4, "--steps", 1, "--no-eval", "--out", self.at("leaves"))
+        made = shoal.run("export", "--from", self.at("leaves"), "--onnx", file)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for words, sentence in (
+            (("eval", "--from", file), "What runs is a run folder"),
+            (("generate", "--from", file, "--prompt", "1"), "What runs is a run folder"),
+            (("eval", "--from", file, "--model", model), "weights come from a run folder"),
+            (("train", "--model", model, "--start", file, "--steps", 1), "weights come from a run"),
+        ):  # fmt: skip
+            told = shoal.run(*words, "--data", self.data)
+            self.assertEqual(told.returncode, 77, told.stderr)
+            self.assertIn(sentence, told.stderr)
+            self.assertNotIn("net.json:parts", told.stderr)
+
     def test_what_planners_see_says_how_it_trains(self):
         told = shoal.run("train", "--model", self.model, "--data", self.data, "--steps", 1)
         self.assertEqual(told.returncode, 77, told.stderr)
