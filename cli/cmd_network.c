@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "cli.h"
+#include "gnuplot.h"
 #include "network_shapes.h"
 #include "network_show.h"
 #include "predict_args.h"
@@ -359,19 +360,22 @@ static shoal_status sweep(network_args *args, const shoal_network *network, bool
 
 /* false: said why. */
 static bool write_file(const char *path, const network_report *report,
-                       void (*show)(FILE *, const network_report *))
+                       const char *(*show)(FILE *, const network_report *))
 {
     if (path == NULL)
         return true;
     whole_file file;
+    const char *why = NULL;
     bool good = true;
     if (strcmp(path, "-") == 0) {
-        show(stdout, report);
+        why = show(stdout, report);
         good = ferror(stdout) == 0;
     } else if ((good = whole_file_begin(&file, path))) {
-        show(file.out, report);
-        good = whole_file_end(&file, true);
+        why = show(file.out, report);
+        good = whole_file_end(&file, why == NULL);
     }
+    if (why != NULL)
+        return cli_fail("network", "cannot draw %s: %s", path, why) == CLI_OK;
     if (!good)
         (void)cli_fail("network", "cannot write %s: %s", path, strerror(errno));
     return good;
@@ -463,6 +467,8 @@ static int check(network_args *args)
                          "accelerators");
     if (args->swept == NULL && (args->svg != NULL || args->html != NULL))
         return cli_usage("network", "--svg and --html draw a --sweep");
+    if (args->svg != NULL && gnuplot_missing() != NULL)
+        return cli_fail("network", "--svg %s: %s", args->svg, gnuplot_missing());
     if (args->swept != NULL && args->chunks > 0 && args->npus == 0)
         return cli_usage("network", "--chunks simulates one design, and --sweep asks for many "
                                     "(with --shapes: each one's best)");

@@ -10,6 +10,7 @@
 #include "answer.h"
 #include "arguments.h"
 #include "cli.h"
+#include "gnuplot.h"
 #include "predict_args.h"
 #include "predict_front.h"
 #include "progress_show.h"
@@ -536,9 +537,14 @@ static int draw(const char *path, const shoal_search *search)
     if (shoal_search_front(search, 0) == NULL)
         return cli_fail("predict", "nothing fits, so that there is nothing to draw in %s", path);
     whole_file file;
-    if (whole_file_begin(&file, path) &&
-        whole_file_end(&file, predict_draw_front(file.out, search)))
-        return CLI_OK;
+    const char *why = NULL;
+    if (whole_file_begin(&file, path)) {
+        why = predict_draw_front(file.out, search);
+        if (whole_file_end(&file, why == NULL))
+            return CLI_OK;
+    }
+    if (why != NULL)
+        return cli_fail("predict", "cannot draw %s: %s", path, why);
     return cli_fail("predict", "cannot write %s: %s", path, strerror(errno));
 }
 
@@ -589,5 +595,7 @@ int cli_predict(int argc, char **argv)
                          args.ranked || args.svg != NULL))
         return cli_usage("predict", "--allow, --keep, --objective and --svg say nothing without "
                                     "--search");
+    if (args.svg != NULL && gnuplot_missing() != NULL)
+        return cli_fail("predict", "--svg %s: %s", args.svg, gnuplot_missing());
     return args.search ? run_search(&args) : run_one(&args);
 }

@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "cli.h"
+#include "gnuplot.h"
 #include "interrupt.h"
 #include "progress_show.h"
 #include "said.h"
@@ -404,6 +405,10 @@ static int run_kept(sim_args *args, shoal_sim *sim)
     if (keep(args, sim) != SHOAL_OK) {
         (void)train_board_close(board);
         return cli_report("sim");
+    }
+    if (args->pictures != NULL && gnuplot_missing() != NULL) {
+        (void)train_board_close(board);
+        return cli_fail("sim", "--pictures %s: %s", args->pictures, gnuplot_missing());
     }
     if (args->pictures != NULL && !sim_may_draw(args->pictures)) {
         const int error = errno;

@@ -6,8 +6,9 @@
 #include <time.h>
 
 #include "answer.h"
+#include "chart.h"
+#include "markup.h"
 #include "network_shapes.h"
-#include "svg.h"
 #include "table.h"
 
 enum { POINTS_MAX = 1000 };
@@ -302,11 +303,11 @@ int network_show_json(const network_report *report)
     return answer_print("network", answer);
 }
 
-void network_show_csv(FILE *out, const network_report *report)
+const char *network_show_csv(FILE *out, const network_report *report)
 {
     if (report->shapes) {
         network_shapes_csv(out, report);
-        return;
+        return NULL;
     }
     fprintf(out, "%s_limit,objective,time_ns,cost,bound,gap,equal_time_ns,equal_cost",
             report->swept != NULL ? report->swept : "sum");
@@ -325,6 +326,7 @@ void network_show_csv(FILE *out, const network_report *report)
             fprintf(out, ",%.17g", a->bandwidth[d]);
         fputc('\n', out);
     }
+    return NULL;
 }
 
 /* ------------------------------------------------------------------ pictures */
@@ -346,11 +348,11 @@ static size_t collect(const network_report *report, const char *objective, bool 
     return count;
 }
 
-static void draw(FILE *out, const network_report *report, bool product)
+static const char *draw(FILE *out, const network_report *report, bool product)
 {
     static double x[3][POINTS_MAX], y[3][POINTS_MAX];
     bool money = strcmp(report->swept, "cost") == 0;
-    cli_svg_line lines[3] = {
+    chart_line lines[3] = {
         {.name = "shortest time", .x = x[0], .y = y[0], .dots = true, .colour = 1},
         {.name = "least time x cost", .x = x[1], .y = y[1], .dots = true, .colour = 2},
         {.name = "evenly spread", .x = x[2], .y = y[2], .dashed = true, .colour = 7}};
@@ -359,18 +361,22 @@ static void draw(FILE *out, const network_report *report, bool product)
     lines[2].count = collect(report, "perf", product, true, x[2], y[2]);
     if (lines[1].count == 0)
         lines[1].name = NULL;
-    cli_svg_plot plot = {.title = product ? "Time x cost of a step" : "Time of a step",
-                         .x_label = money ? "cost of the network, $" : "total bandwidth, GB/s",
-                         .y_label = product ? "$ s" : "ms",
-                         .log_x = money,
-                         .lines = lines,
-                         .line_count = 3};
-    cli_svg_write(out, &plot);
+    chart_plot plot = {
+        .title = product ? "Time x cost of a step" : "Time of a step",
+        .x_label = money ? "cost of the network, $" : "total bandwidth, GB/s",
+        .y_label = product ? "$ s" : "ms",
+        .log_x = money,
+        .id = product ? "product" : "time",
+        .about = "Over what was swept: the shortest time, the least product of time and cost, "
+                 "and the same bandwidth everywhere.",
+        .lines = lines,
+        .line_count = 3};
+    return chart_draw(out, &plot);
 }
 
-void network_show_svg(FILE *out, const network_report *report)
+const char *network_show_svg(FILE *out, const network_report *report)
 {
-    draw(out, report, false);
+    return draw(out, report, false);
 }
 
 static void html_table(FILE *out, const network_report *report)
@@ -400,7 +406,7 @@ static void html_table(FILE *out, const network_report *report)
     fputs("\n</table>\n", out);
 }
 
-void network_show_html(FILE *out, const network_report *report)
+const char *network_show_html(FILE *out, const network_report *report)
 {
     fputs(
         "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Network design</title>\n"
@@ -410,16 +416,19 @@ void network_show_html(FILE *out, const network_report *report)
         out);
     for (uint32_t i = 0; i < report->job_count; i++) {
         fputs("<li>", out);
-        cli_svg_text(out, report->jobs[i]);
+        cli_markup(out, report->jobs[i]);
         fputc('\n', out);
     }
     fprintf(out,
             "</ul>\n<p>%.0f accelerators. Each answer is proved by multipliers to be within its "
             "gap of the best.</p>\n",
             report->info.npus);
-    draw(out, report, false);
-    if (report->info.has_cost)
-        draw(out, report, true);
+    const char *why = draw(out, report, false);
+    if (why == NULL && report->info.has_cost)
+        why = draw(out, report, true);
+    if (why != NULL)
+        fprintf(out, "<p>%s</p>\n", why);
     html_table(out, report);
     fputs("</html>\n", out);
+    return NULL;
 }

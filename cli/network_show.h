@@ -41,10 +41,11 @@ void network_show_text(FILE *out, const network_report *report);
 void network_show_collectives(FILE *out, const network_report *report);
 /** @return exit code */
 int network_show_json(const network_report *report);
-void network_show_csv(FILE *out, const network_report *report);
-/** Time against the value swept: optimum, best product, equal bandwidth. */
-void network_show_svg(FILE *out, const network_report *report);
+const char *network_show_csv(FILE *out, const network_report *report);
+/** Time against the value swept: optimum, best product, equal bandwidth. These return NULL, or why
+ *  nothing was drawn. */
+const char *network_show_svg(FILE *out, const network_report *report);
 /** Both plots (time, time * cost), and the table. */
-void network_show_html(FILE *out, const network_report *report);
+const char *network_show_html(FILE *out, const network_report *report);
 
 #endif

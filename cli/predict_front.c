@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "predict_front.h"
+#include "chart.h"
 
 #include <stdlib.h>
-
-#include "svg.h"
 
 enum { SHARES = 3, NAME = 48 };
 
@@ -28,21 +27,21 @@ static size_t count_front(const shoal_search *search)
 }
 
 /* A third of the points each, by the memory that they need. */
-static void draw(FILE *out, const shoal_search *search, size_t count, double *room)
+static const char *draw(FILE *out, const shoal_search *search, size_t count, double *room)
 {
     double *memory = room, *x = room + count, *y = x + SHARES * count, low = 0;
     char names[SHARES][NAME];
-    cli_svg_line lines[SHARES] = {{0}};
+    chart_line lines[SHARES] = {{0}};
     for (size_t i = 0; i < count; i++)
         memory[i] = shoal_search_front(search, (uint32_t)i)->prediction.memory_bytes;
     qsort(memory, count, sizeof *memory, by_value);
     for (size_t s = 0; s < SHARES; s++) {
         double high = memory[(count * (s + 1) + SHARES - 1) / SHARES - 1];
-        lines[s] = (cli_svg_line){.name = names[s],
-                                  .x = x + s * count,
-                                  .y = y + s * count,
-                                  .dots = true,
-                                  .no_line = true};
+        lines[s] = (chart_line){.name = names[s],
+                                .x = x + s * count,
+                                .y = y + s * count,
+                                .dots = true,
+                                .no_line = true};
         snprintf(names[s], NAME, "%.3g to %.3g GB", low / 1e9, high / 1e9);
         for (size_t i = 0; i < count; i++) {
             const shoal_prediction *p = &shoal_search_front(search, (uint32_t)i)->prediction;
@@ -55,22 +54,21 @@ static void draw(FILE *out, const shoal_search *search, size_t count, double *ro
         low = high;
     }
     const bool priced = shoal_search_front(search, 0)->prediction.price > 0;
-    const cli_svg_plot plot = {.title = "None is better in time, cost and memory at once",
-                               .x_label = "step, ms",
-                               .y_label = priced ? "cost of a step" : "workers x seconds",
-                               .log_x = true,
-                               .log_y = true,
-                               .lines = lines,
-                               .line_count = SHARES};
-    cli_svg_write(out, &plot);
+    const chart_plot plot = {.title = "None is better in time, cost and memory at once",
+                             .x_label = "step, ms",
+                             .y_label = priced ? "cost of a step" : "workers x seconds",
+                             .log_x = true,
+                             .log_y = true,
+                             .lines = lines,
+                             .line_count = SHARES};
+    return chart_draw(out, &plot);
 }
 
-bool predict_draw_front(FILE *out, const shoal_search *search)
+const char *predict_draw_front(FILE *out, const shoal_search *search)
 {
     size_t count = count_front(search);
     double *room = calloc((2 * SHARES + 1) * (count > 0 ? count : 1), sizeof *room);
-    if (count > 0 && room != NULL)
-        draw(out, search, count, room);
+    const char *why = count > 0 && room != NULL ? draw(out, search, count, room) : "nothing fits";
     free(room);
-    return count > 0 && room != NULL && ferror(out) == 0;
+    return why;
 }

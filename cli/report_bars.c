@@ -6,10 +6,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "chart.h"
 #include "report_charts.h"
 #include "report_table.h"
-#include "svg.h"
-#include "svg_bars.h"
 
 enum { BARS_MOST = 32, NAME = 96, WORD = 64, COLUMNS_MOST = 16 };
 
@@ -18,7 +17,7 @@ typedef struct rows {
     const json_t *row[BARS_MOST];
     char name[BARS_MOST][NAME];
     const char *names[BARS_MOST];
-    double values[BARS_MOST * CLI_SVG_PARTS];
+    double values[BARS_MOST * CHART_PARTS];
     size_t count, left_out;
 } rows;
 
@@ -54,12 +53,14 @@ static int64_t count_of(const json_t *object, const char *key)
     return (int64_t)json_integer_value(json_object_get(object, key));
 }
 
-static void draw(FILE *out, const rows *r, cli_svg_bars *bars)
+static void draw(FILE *out, const rows *r, chart_bars *bars)
 {
     bars->rows = r->names;
     bars->row_count = r->count;
     bars->values = r->values;
-    cli_svg_write_bars(out, bars);
+    const char *why = chart_draw_bars(out, bars);
+    if (why != NULL)
+        fprintf(out, "<p>%s</p>\n", why);
     if (r->left_out > 0)
         fprintf(out, "<p>%zu more are in the table.</p>\n", r->left_out);
 }
@@ -67,7 +68,7 @@ static void draw(FILE *out, const rows *r, cli_svg_bars *bars)
 /* ---------------------------------------------------------------- a step's parts */
 
 typedef struct step_parts {
-    const char *names[CLI_SVG_PARTS], *keys[CLI_SVG_PARTS];
+    const char *names[CHART_PARTS], *keys[CHART_PARTS];
     size_t count;
 } step_parts;
 
@@ -146,15 +147,14 @@ void report_draw_parts(FILE *out, const char *id, const json_t *facts)
             r.values[steps->count * i + p] = report_number(r.row[i], steps->keys[p]);
     }
     snprintf(word, sizeof word, "%s-parts", id);
-    cli_svg_bars bars = {
-        .title = "A step by its parts, per rank",
-        .about = "A bar per rank: milliseconds of a mean step in which it makes the "
-                 "batch, computes forward and backward, waits for the exchange, "
-                 "updates weights, and does the rest.",
-        .x_label = "ms per step, mean",
-        .id = word,
-        .parts = steps->names,
-        .part_count = steps->count};
+    chart_bars bars = {.title = "A step by its parts, per rank",
+                       .about = "A bar per rank: milliseconds of a mean step in which it makes the "
+                                "batch, computes forward and backward, waits for the exchange, "
+                                "updates weights, and does the rest.",
+                       .x_label = "ms per step, mean",
+                       .id = word,
+                       .parts = steps->names,
+                       .part_count = steps->count};
     fputs("<figure>\n", out);
     draw(out, &r, &bars);
     if (r.left_out > 0)
@@ -193,14 +193,14 @@ void report_draw_runs(FILE *out, const json_t *rows_of)
         for (size_t p = 0; p < 4; p++)
             r.values[4 * i + p] = report_number(r.row[i], keys[p]);
     }
-    cli_svg_bars bars = {.title = "A step by its parts, per run",
-                         .about = "A bar per run: milliseconds of a mean step of all ranks in "
-                                  "which they compute, wait for the exchange, update weights, and "
-                                  "do the rest.",
-                         .x_label = "ms per step, mean of all ranks",
-                         .id = "all-parts",
-                         .parts = parts,
-                         .part_count = 4};
+    chart_bars bars = {.title = "A step by its parts, per run",
+                       .about = "A bar per run: milliseconds of a mean step of all ranks in "
+                                "which they compute, wait for the exchange, update weights, and "
+                                "do the rest.",
+                       .x_label = "ms per step, mean of all ranks",
+                       .id = "all-parts",
+                       .parts = parts,
+                       .part_count = 4};
     if (r.count == 0)
         return;
     fputs("<figure>\n", out);
@@ -336,13 +336,13 @@ void report_draw_links(FILE *out, const char *id, const json_t *facts)
         r.values[2 * i + 1] = (report_number(r.row[i], "line_bytes_s") - rate) * 8e-6;
     }
     snprintf(word, sizeof word, "%s-links", id);
-    cli_svg_bars bars = {.title = "Links between ranks",
-                         .about = "A bar per connection: what it carried per second while it had "
-                                  "something to send, and what the interface could carry.",
-                         .x_label = "Mbit/s",
-                         .id = word,
-                         .parts = parts,
-                         .part_count = 2};
+    chart_bars bars = {.title = "Links between ranks",
+                       .about = "A bar per connection: what it carried per second while it had "
+                                "something to send, and what the interface could carry.",
+                       .x_label = "Mbit/s",
+                       .id = word,
+                       .parts = parts,
+                       .part_count = 2};
     fputs("<figure>\n", out);
     if (r.count > 0)
         draw(out, &r, &bars);
@@ -383,13 +383,13 @@ void report_draw_codecs(FILE *out, const char *id, const json_t *facts)
         r.values[2 * i + 1] = report_number(r.row[i], "dense_bytes") * 1e-6 - sent * 1e-6;
     }
     snprintf(word, sizeof word, "%s-codecs", id);
-    cli_svg_bars bars = {.title = "Bytes by codec, of all ranks",
-                         .about = "A bar per codec: megabytes that were sent, and what the same "
-                                  "operations would have sent as dense float32.",
-                         .x_label = "MB",
-                         .id = word,
-                         .parts = parts,
-                         .part_count = 2};
+    chart_bars bars = {.title = "Bytes by codec, of all ranks",
+                       .about = "A bar per codec: megabytes that were sent, and what the same "
+                                "operations would have sent as dense float32.",
+                       .x_label = "MB",
+                       .id = word,
+                       .parts = parts,
+                       .part_count = 2};
     fputs("<figure>\n", out);
     draw(out, &r, &bars);
     report_folded(out, bars.title, columns, sizeof columns / sizeof columns[0], codecs);

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "chart.h"
 #include "report.h"
 #include "report_table.h"
-#include "svg.h"
 
 const report_curve report_loss_by_step = {
     "loss_points",       "last", "mean", "low", "high", "Loss over steps", "step",
@@ -58,15 +58,15 @@ static arrays arrays_of(const json_t *facts, const report_curve *curve)
     return a;
 }
 
-static cli_svg_line line_of(const arrays *a, const report_curve *curve, const char *name, bool band)
+static chart_line line_of(const arrays *a, const report_curve *curve, const char *name, bool band)
 {
-    return (cli_svg_line){.name = name,
-                          .x = a->x,
-                          .y = a->y,
-                          .low = band && curve->low != NULL ? a->low : NULL,
-                          .high = band && curve->high != NULL ? a->high : NULL,
-                          .count = a->known > 0 ? a->count : 0,
-                          .dots = a->known < 40};
+    return (chart_line){.name = name,
+                        .x = a->x,
+                        .y = a->y,
+                        .low = band && curve->low != NULL ? a->low : NULL,
+                        .high = band && curve->high != NULL ? a->high : NULL,
+                        .count = a->known > 0 ? a->count : 0,
+                        .dots = a->known < 40};
 }
 
 static void tell_curve(char *about, const json_t *runs, const arrays *all,
@@ -114,8 +114,9 @@ static void curve_table(FILE *out, const json_t *facts, const report_curve *curv
 void report_draw_curve(FILE *out, const char *id, const json_t *runs, const report_curve *curve)
 {
     arrays all[REPORT_RUNS_MOST] = {{0}};
-    cli_svg_line lines[REPORT_RUNS_MOST];
+    chart_line lines[REPORT_RUNS_MOST];
     char word[WORD], about[SENTENCE];
+    const char *why;
     size_t i, known = 0, count = json_array_size(runs);
     const json_t *facts;
     json_array_foreach(runs, i, facts)
@@ -128,16 +129,17 @@ void report_draw_curve(FILE *out, const char *id, const json_t *runs, const repo
     snprintf(word, sizeof word, "%s-%s", id, curve->word);
     if (known > 0) {
         tell_curve(about, runs, all, curve);
-        const cli_svg_plot plot = {.title = curve->title,
-                                   .x_label = curve->x_label,
-                                   .y_label = curve->y_label,
-                                   .dashes = true,
-                                   .id = word,
-                                   .about = about,
-                                   .lines = lines,
-                                   .line_count = count};
+        const chart_plot plot = {.title = curve->title,
+                                 .x_label = curve->x_label,
+                                 .y_label = curve->y_label,
+                                 .dashes = true,
+                                 .id = word,
+                                 .about = about,
+                                 .lines = lines,
+                                 .line_count = count};
         fputs("<figure>\n", out);
-        cli_svg_write(out, &plot);
+        if ((why = chart_draw(out, &plot)) != NULL)
+            fprintf(out, "<p>%s</p>\n", why);
         json_array_foreach(runs, i, facts) curve_table(out, facts, curve);
         fputs("</figure>\n", out);
     }
@@ -194,23 +196,25 @@ void report_draw_members(FILE *out, const char *id, const json_t *facts)
                                             {"epoch of members", "members_epoch", 0, NULL},
                                             {"time", "time", 0, NULL}};
     char word[WORD];
+    const char *why;
     json_t *members = members_of(facts);
     double *x = column_of(members, "after_s"), *y = column_of(members, "workers");
-    const cli_svg_line line = {
+    const chart_line line = {
         .x = x, .y = y, .count = json_array_size(members), .stairs = true, .dots = true};
-    const cli_svg_plot plot = {.title = "Workers over time",
-                               .x_label = "seconds since the run began",
-                               .y_label = "workers",
-                               .zero_y = true,
-                               .id = word,
-                               .about = "How many workers there are after each event of the table.",
-                               .lines = &line,
-                               .line_count = 1,
-                               .height = 240};
+    const chart_plot plot = {.title = "Workers over time",
+                             .x_label = "seconds since the run began",
+                             .y_label = "workers",
+                             .zero_y = true,
+                             .id = word,
+                             .about = "How many workers there are after each event of the table.",
+                             .lines = &line,
+                             .line_count = 1,
+                             .height = 240};
     snprintf(word, sizeof word, "%s-members", id);
     if (line.count > 0 && x != NULL && y != NULL) {
         fputs("<figure>\n", out);
-        cli_svg_write(out, &plot);
+        if ((why = chart_draw(out, &plot)) != NULL)
+            fprintf(out, "<p>%s</p>\n", why);
         report_folded(out, plot.title, columns, sizeof columns / sizeof columns[0], members);
         fputs("</figure>\n", out);
     }

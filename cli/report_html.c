@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "cli.h"
+#include "markup.h"
 #include "report.h"
 #include "report_charts.h"
 #include "report_style.h"
 #include "report_table.h"
 #include "runs_show.h"
-#include "svg.h"
 
 static int64_t count_of(const json_t *object, const char *key)
 {
@@ -21,7 +21,7 @@ static int64_t count_of(const json_t *object, const char *key)
 static void head(FILE *out, const char *level, const char *id, const char *word, const char *text)
 {
     fprintf(out, "<%s id=\"%s-%s\">", level, id, word);
-    cli_svg_text(out, text);
+    cli_markup(out, text);
     fprintf(out, "</%s>\n", level);
 }
 
@@ -30,7 +30,7 @@ static void term(FILE *out, const char *name, const char *text)
     if (text[0] == '\0')
         return;
     fprintf(out, "<dt>%s</dt><dd>", name);
-    cli_svg_text(out, text);
+    cli_markup(out, text);
     fputs("</dd>\n", out);
 }
 
@@ -54,10 +54,10 @@ static void put_word(FILE *out, const char *name, const char *value)
 {
     char *quoted = runs_quoted(value);
     fputs(" --", out);
-    cli_svg_text(out, name);
+    cli_markup(out, name);
     if (value[0] != '\0' && quoted != NULL) {
         fputc(' ', out);
-        cli_svg_text(out, quoted);
+        cli_markup(out, quoted);
     }
     free(quoted);
 }
@@ -157,7 +157,7 @@ static void put_list(FILE *out, const json_t *list)
     json_array_foreach(list, i, one)
     {
         fputs("<li>", out);
-        cli_svg_text(out, json_string_value(one) != NULL ? json_string_value(one) : "");
+        cli_markup(out, json_string_value(one) != NULL ? json_string_value(one) : "");
         fputs("</li>\n", out);
     }
     fputs("</ul>\n", out);
@@ -168,7 +168,7 @@ static void put_paragraph(FILE *out, const char *text)
     if (text[0] == '\0')
         return;
     fputs("<p>", out);
-    cli_svg_text(out, text);
+    cli_markup(out, text);
     fputs("</p>\n", out);
 }
 
@@ -180,7 +180,7 @@ static void put_verdict(FILE *out, const json_t *facts)
     json_array_foreach(json_object_get(verdict, "slow"), i, one)
     {
         fputs("<p><strong>", out);
-        cli_svg_text(out, report_text(one, "text"));
+        cli_markup(out, report_text(one, "text"));
         fputs("</strong></p>\n", out);
         put_paragraph(out, report_text(one, "evidence"));
     }
@@ -205,7 +205,7 @@ static void put_help(FILE *out, const json_t *facts)
                      json_object_get(help, "changes"));
     if (why[0] != '\0') {
         fputs("<p>Not told: ", out);
-        cli_svg_text(out, why);
+        cli_markup(out, why);
         fputs("</p>\n", out);
     }
 }
@@ -386,7 +386,7 @@ static void put_contents(FILE *out, const json_t *runs)
     json_array_foreach(runs, i, facts)
     {
         fprintf(out, "<li><a href=\"#r%zu-run\">", i + 1);
-        cli_svg_text(out, report_text(facts, "folder"));
+        cli_markup(out, report_text(facts, "folder"));
         fputs("</a></li>\n", out);
     }
     fputs("</ul></nav>\n", out);
@@ -404,7 +404,7 @@ void report_page(FILE *out, json_t *runs)
           "style-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n"
           "<title>Shoal: ",
           out);
-    cli_svg_text(out, count == 1 ? name : "runs compared");
+    cli_markup(out, count == 1 ? name : "runs compared");
     fprintf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_style);
     fputs("<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<header><h1>", out);
     fputs(count == 1 ? "A run of Shoal" : "Runs of Shoal", out);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report_table.h"
+#include "markup.h"
 
 #include <inttypes.h>
 #include <math.h>
-
-#include "svg.h"
 
 const char *report_text(const json_t *object, const char *key)
 {
@@ -21,9 +20,9 @@ double report_number(const json_t *object, const char *key)
 void report_table_begin(FILE *out, const char *caption)
 {
     fputs("<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"", out);
-    cli_svg_text(out, caption);
+    cli_markup(out, caption);
     fputs("\"><table>\n<caption>", out);
-    cli_svg_text(out, caption);
+    cli_markup(out, caption);
     fputs("</caption>\n", out);
 }
 
@@ -35,7 +34,7 @@ void report_table_end(FILE *out)
 void report_head(FILE *out, const char *text)
 {
     fputs("<th scope=\"col\">", out);
-    cli_svg_text(out, text);
+    cli_markup(out, text);
     fputs("</th>", out);
 }
 
@@ -44,7 +43,7 @@ static void put_value(FILE *out, const json_t *value, const report_column *colum
     char text[64];
     const double scale = column->scale > 0 ? column->scale : 1;
     if (json_is_string(value)) {
-        cli_svg_text(out, json_string_value(value));
+        cli_markup(out, json_string_value(value));
         return;
     }
     if (json_is_boolean(value)) {
@@ -101,7 +100,7 @@ void report_folded(FILE *out, const char *caption, const report_column *columns,
                    const json_t *list)
 {
     fputs("<details><summary>Table: ", out);
-    cli_svg_text(out, caption);
+    cli_markup(out, caption);
     fputs("</summary>\n", out);
     report_table(out, caption, columns, count, list);
     fputs("</details>\n", out);

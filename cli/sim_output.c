@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "chart.h"
 #include "cli.h"
-#include "svg.h"
-#include "svg_bars.h"
 #include "table.h"
 #include "whole_file.h"
 
@@ -252,15 +251,16 @@ int sim_print_json(const sim_report *r)
 
 /* ---------------------------------------------------------------- pictures */
 
-static bool draw(const char *dir, const char *name, const cli_svg_plot *plot)
+static bool draw(const char *dir, const char *name, const chart_plot *plot)
 {
     char path[PATH_MAX];
     whole_file file;
     snprintf(path, sizeof path, "%s/%s", dir, name);
     if (!whole_file_begin_inside(&file, path))
         return false;
-    cli_svg_write(file.out, plot);
-    return whole_file_end(&file, true);
+    const bool good = chart_draw(file.out, plot) == NULL;
+    errno = EIO; /* of a gnuplot that has gone; writing tells its own */
+    return whole_file_end(&file, good);
 }
 
 /* low, high: of the worker that has done least, and most. */
@@ -269,13 +269,13 @@ static bool draw_curve(const sim_report *r, const char *dir, double *x, double *
 {
     uint32_t count;
     const shoal_sim_point *points = shoal_sim_curve(r->sim, &count);
-    cli_svg_line line = {.x = x, .y = y, .count = count, .low = low, .high = high};
-    cli_svg_plot plot = {.title = r->desc->sync,
-                         .x_label = "virtual time, s",
-                         .y_label = "iterations: mean, least and most of a worker",
-                         .zero_y = true,
-                         .lines = &line,
-                         .line_count = 1};
+    chart_line line = {.x = x, .y = y, .count = count, .low = low, .high = high};
+    chart_plot plot = {.title = r->desc->sync,
+                       .x_label = "virtual time, s",
+                       .y_label = "iterations: mean, least and most of a worker",
+                       .zero_y = true,
+                       .lines = &line,
+                       .line_count = 1};
     for (uint32_t i = 0; i < count; i++) {
         x[i] = points[i].time_s;
         y[i] = points[i].iterations;
@@ -284,7 +284,7 @@ static bool draw_curve(const sim_report *r, const char *dir, double *x, double *
     }
     if (!draw(dir, "iterations.svg", &plot))
         return false;
-    line = (cli_svg_line){.x = x, .y = y};
+    line = (chart_line){.x = x, .y = y};
     for (uint32_t i = 0; i < count; i++) { /* a network has no loss before its first samples */
         x[line.count] = points[i].time_s;
         y[line.count] = points[i].loss;
@@ -336,20 +336,21 @@ static bool draw_waits(const sim_report *r, const char *dir)
         values[2 * i] = part * (double)waited_for_others(waits, r->workers, shown[i]);
         values[2 * i + 1] = part * (double)waits[shown[i]];
     }
-    const cli_svg_bars bars = {.title = "Where the time went; who waited least comes first",
-                               .x_label = "% of the run",
-                               .rows = rows,
-                               .row_count = count,
-                               .parts = parts,
-                               .part_count = 2,
-                               .values = values};
+    const chart_bars bars = {.title = "Where the time went; who waited least comes first",
+                             .x_label = "% of the run",
+                             .rows = rows,
+                             .row_count = count,
+                             .parts = parts,
+                             .part_count = 2,
+                             .values = values};
     char path[PATH_MAX];
     whole_file file;
     snprintf(path, sizeof path, "%s/waits.svg", dir);
     if (!whole_file_begin_inside(&file, path))
         return false;
-    cli_svg_write_bars(file.out, &bars);
-    return whole_file_end(&file, true);
+    const bool good = chart_draw_bars(file.out, &bars) == NULL;
+    errno = EIO;
+    return whole_file_end(&file, good);
 }
 
 bool sim_may_draw(const char *dir)

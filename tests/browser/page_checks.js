@@ -155,9 +155,9 @@
       const ground = behind(t.element), is = ratio(over(colour(ink), ground), ground);
       if (is < least) found.push(`"${t.text.slice(0, 40)}" has a contrast of ${is.toFixed(2)}`);
     }
-    for (const line of document.querySelectorAll("svg[role=img] path[stroke-width='2'], svg[role=img] circle")) {
+    for (const line of document.querySelectorAll("svg[role=img] g[id*=_plot_] path[stroke], svg[role=img] use")) {
       const style = getComputedStyle(line), ground = behind(line);
-      const ink = style.stroke !== "none" ? style.stroke : style.fill;
+      const ink = line.matches("use") ? style.color : style.stroke;
       const is = ratio(over(colour(ink), ground), ground);
       if (seen(line) && is < 3) found.push(`a line in ${ink} has a contrast of ${is.toFixed(2)}`);
     }

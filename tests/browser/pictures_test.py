@@ -144,7 +144,7 @@ class Pictures(unittest.TestCase):
         for i in range(charts):
             drawn = self.browser.driver.execute_script("""
                 const chart = document.querySelectorAll("figure svg")[arguments[0]];
-                const parts = [...chart.querySelectorAll("polyline, path, polygon, rect")]
+                const parts = [...chart.querySelectorAll("polyline, path, polygon, rect, use")]
                   .filter((e) => !e.closest("defs"));
                 parts.forEach((e) => { e.style.visibility = "hidden" });
                 return parts.length""", i)

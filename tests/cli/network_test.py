@@ -129,6 +129,15 @@ class Network(unittest.TestCase):
             xml.dom.minidom.parse(files["svg"])
             with open(files["html"], encoding="utf-8") as f:
                 page = f.read()
+            none = shoal.run(*NET, *GPT3, "--sweep", "cost=1e6:1e8:3", "--svg", files["svg"],
+                             env={"PATH": d})  # fmt: skip
+            self.assertEqual(none.returncode, 1)
+            self.assertIn("gnuplot is not installed", none.stderr)
+            without = shoal.run(*NET, *GPT3, "--sweep", "cost=1e6:1e8:3", "--html", files["html"],
+                                env={"PATH": d})  # fmt: skip
+            self.assertEqual(without.returncode, 0, without.stderr)
+            with open(files["html"], encoding="utf-8") as f:
+                self.assertEqual(1, f.read().count("gnuplot is not installed"))
         self.assertEqual(len(rows), 15)
         times = [float(row["time_ns"]) for row in rows]
         self.assertEqual(times, sorted(times, reverse=True))  # a front: dearer is faster

@@ -18,8 +18,8 @@ PARTS = (
 )
 
 
-def predict(*args):
-    got = shoal.run("predict", *args)
+def predict(*args, env=None):
+    got = shoal.run("predict", *args, env=env)
     return got.returncode, got.stdout, got.stderr
 
 
@@ -159,10 +159,14 @@ class Predict(unittest.TestCase):
             front = json.loads(out)["front"]
             with open(picture, encoding="utf-8") as file:
                 text = file.read()
-            self.assertEqual(text.count("<circle"), len(front))
+            self.assertEqual(text.count("<use"), len(front) + text.count(" GB</text>"))
+            self.assertEqual(3, text.count(" GB</text>"))  # in the legend
             xml.dom.minidom.parseString(text)
             code, _, err = predict(*words, "--search", "--svg", folder)
             self.assertEqual(code, 1, err)
+            code, _, err = predict(*words, "--search", "--svg", picture, env={"PATH": folder})
+            self.assertEqual(code, 1, err)
+            self.assertIn("gnuplot is not installed", err)
         code, _, err = predict(*words, "--svg", picture)
         self.assertEqual(code, 2)
         self.assertIn("say nothing without --search", err)

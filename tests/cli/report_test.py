@@ -111,10 +111,10 @@ class Report(unittest.TestCase):
         self.assertEqual(code, r.returncode, r.stderr)
         return json.loads(r.stdout)["runs"]
 
-    def page(self, *folders, code=0):
+    def page(self, *folders, code=0, env=None):
         """What a page has to be, whatever is in the folders."""
         out = self.path("page.html")
-        r = shoal.run("report", *folders, "--out", out)
+        r = shoal.run("report", *folders, "--out", out, env=env)
         self.assertEqual(code, r.returncode, r.stderr)
         with open(out, encoding="utf-8") as file:
             text = file.read()
@@ -387,6 +387,22 @@ class Report(unittest.TestCase):
         page = self.page(out)
         self.assertIn("<script>alert(1)</script>\"'&?[31m", page.text)
         self.assertTrue(any("of 1 steps is not finite" in n for n in self.facts(out)[0]["notes"]))
+
+    def test_without_gnuplot_the_tables_stand(self):
+        whole = self.page(self.whole)
+        self.assertNotIn("No picture", whole.text)
+        bare, broken = self.path("bare"), self.path("broken")
+        for folder in (bare, broken):
+            os.mkdir(folder)
+        with open(os.path.join(broken, "gnuplot"), "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nread line\necho '<svg></defs>'\n")
+        os.chmod(os.path.join(broken, "gnuplot"), 0o755)
+        for folder, why in ((bare, "gnuplot is not installed"), (broken, "gnuplot did not draw")):
+            page = self.page(self.whole, env={"PATH": folder})
+            self.assertEqual(whole.tables, page.tables)
+            pictures = sum(tag == "svg" for tag, _ in whole.elements)
+            self.assertEqual((0, pictures), (sum(tag == "svg" for tag, _ in page.elements),
+                                             page.text.count(why)))
 
     def write_long(self, out, count):
         """A run of one rank; its extremes lie at a third and two thirds of its steps."""

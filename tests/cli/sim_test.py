@@ -114,13 +114,21 @@ class Sim(unittest.TestCase):
             middle = found["curve"][len(found["curve"]) // 3]
             self.assertLess(3 * middle["iterations_min"], middle["iterations_max"] + 3)
             root = xml.etree.ElementTree.parse(os.path.join(folder, "iterations.svg")).getroot()
-            self.assertEqual(1, sum("fill-opacity" in e.attrib and e.tag.endswith("path")
-                                    for e in root))
+            self.assertEqual(1, sum("fill-opacity" in e.attrib and e.tag.endswith("polygon")
+                                    for e in root.iter()))
             self.sim("--workers", 8, "--iterations", 40, "--compute", "fixed:slow=3:4x",
                      "--pictures", folder)
             root = xml.etree.ElementTree.parse(os.path.join(folder, "waits.svg")).getroot()
             names = [e.text for e in root.iter() if (e.text or "").startswith("worker ")]
             self.assertEqual((8, "worker 3"), (len(names), names[0]))
+
+    def test_pictures_want_gnuplot(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pictures = os.path.join(folder, "new")
+            r = shoal.run("sim", *SMALL, "--pictures", pictures, env={"PATH": folder})
+            self.assertEqual(1, r.returncode)
+            self.assertIn("gnuplot is not installed", r.stderr)
+            self.assertFalse(os.path.exists(pictures))
 
     def test_a_network_learns_in_virtual_time(self):
         with tempfile.TemporaryDirectory() as folder:
