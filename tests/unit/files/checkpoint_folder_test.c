@@ -88,6 +88,10 @@ static void latest_is_a_name_of_one_that_is_there(void **state)
     assert_is(shoali_checkpoint_latest(dir), at(14, 1));
     assert_ok(shoali_checkpoint_name_latest(dir, at(10, 0)));
     assert_is(shoali_checkpoint_latest(dir), at(10, 0));
+    shoali_checkpoint_name_again(dir, at(0, 0)); /* the only one is given up */
+    assert_false(is_there("checkpoints/latest"));
+    shoali_checkpoint_name_again(dir, at(14, 1));
+    assert_is(shoali_checkpoint_latest(dir), at(14, 1));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         scratch_write("checkpoints/latest", bad[i], strlen(bad[i]));
         assert_is(shoali_checkpoint_latest(dir), at(0, 0));
