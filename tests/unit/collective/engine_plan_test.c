@@ -68,9 +68,36 @@ static void allocations_do_not_grow_with_chunks(void **state)
     }
 }
 
+/* Whichever of its parts cannot be had, at any number of members: it does not start, and leaves
+ * nothing. */
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size < 60; size++) {
+        engine_run run;
+        uint64_t memory[512];
+        const shoal_sink none = {0};
+        engine_case c = {.collective = "direct", .size = size, .count = 1000, .chunk_elems = 1000};
+        assert_true(engine_run_open(&c, &run));
+        const shoali_flow_row *row = engine_run_row(&run);
+        const shoali_flow_args args = engine_run_args(&run, 0);
+        assert_true(row->state_size(&args) <= sizeof memory);
+        shoal_status status = SHOAL_ENOMEM;
+        for (size_t k = 1; status != SHOAL_OK; k++) {
+            (void)shoali_alloc_fail_at(k);
+            status = row->start(memory, &args, &none, 0);
+            const bool failed = shoali_alloc_fail_at(0) >= k;
+            assert_int_equal(status, failed ? SHOAL_ENOMEM : SHOAL_OK);
+        }
+        row->fini(memory);
+        engine_run_close(&run);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     CHECK_TEST(odd_shapes),
     CHECK_TEST(allocations_do_not_grow_with_chunks),
+    CHECK_TEST(memory_runs_out),
 };
 
 int main(void)
