@@ -138,6 +138,8 @@ static json_t *totals_of(const report_run *run)
     answer_set_number(one, "wait_share", sum[REPORT_WAIT] / sum[REPORT_STEP_US]);
     answer_set_number(one, "sent_bytes", sum[REPORT_SENT]);
     answer_set_number(one, "sent_bytes_per_step", sum[REPORT_SENT] / steps);
+    answer_set_number(one, "received_bytes", sum[REPORT_RECEIVED]);
+    answer_set_number(one, "received_bytes_per_step", sum[REPORT_RECEIVED] / steps);
     return one;
 }
 

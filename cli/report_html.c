@@ -144,6 +144,7 @@ static void put_figures(FILE *out, const json_t *facts)
                 "%.1f");
     term_number(out, "bytes sent per step and rank", report_number(totals, "sent_bytes_per_step"),
                 "%.0f");
+    term_number(out, "and received", report_number(totals, "received_bytes_per_step"), "%.0f");
     fputs("</dl>\n", out);
 }
 

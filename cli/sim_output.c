@@ -86,9 +86,10 @@ static void print_refused(const sim_report *r)
 
 static void print_workers(const sim_report *r)
 {
-    static const table_column columns[] = {{"worker", TABLE_RIGHT},     {"iterations", TABLE_RIGHT},
-                                           {"compute_s", TABLE_RIGHT},  {"waits_s", TABLE_RIGHT},
-                                           {"transfer_s", TABLE_RIGHT}, {"most_for", TABLE_PLAIN}};
+    static const table_column columns[] = {
+        {"worker", TABLE_RIGHT},      {"iterations", TABLE_RIGHT}, {"compute_s", TABLE_RIGHT},
+        {"waits_s", TABLE_RIGHT},     {"transfer_s", TABLE_RIGHT}, {"sent_MB", TABLE_RIGHT},
+        {"received_MB", TABLE_RIGHT}, {"most_for", TABLE_PLAIN}};
     table *t = table_new(0, columns, sizeof columns / sizeof *columns);
     for (uint32_t w = 0; w < r->workers; w++) {
         const uint64_t *waits = shoal_sim_waits(r->sim, w);
@@ -102,6 +103,8 @@ static void print_workers(const sim_report *r)
         table_add(t, "%.3f", (double)e.compute_ns * 1e-9);
         table_add(t, "%.3f", (double)waited_for_others(waits, r->workers, w) * 1e-9);
         table_add(t, "%.3f", (double)waits[w] * 1e-9);
+        table_add(t, "%.3f", (double)e.sent_bytes * 1e-6);
+        table_add(t, "%.3f", (double)e.received_bytes * 1e-6);
         const char *end = e.end == SHOAL_SIM_DEAD ? " (dead)" : "";
         if (most == w)
             table_add(t, "-%s", end);

@@ -196,6 +196,9 @@ class Report(unittest.TestCase):
         self.assertEqual([e["test_accuracy"] for e in epochs],
                          [e["test_accuracy"] for e in facts["epoch_lines"]])
         sent = sum(line["sent_bytes"] for steps in every for line in steps)
+        got = sum(line["received_bytes"] for steps in every for line in steps)
+        self.assertEqual((sent, got), (facts["totals"]["sent_bytes"],
+                                       facts["totals"]["received_bytes"]))
         dense = sum(line["dense_bytes"] for steps in every for line in steps)
         codec = page.rows("Bytes by codec, of all ranks")[0]
         self.assertEqual(("int8:ef", f"{sent / 1e6:.3f}", f"{dense / 1e6:.3f}"),

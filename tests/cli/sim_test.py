@@ -33,7 +33,13 @@ class Sim(unittest.TestCase):
         for worker in found["per_worker"]:
             if worker["worker"] != 2:
                 self.assertAlmostEqual(worker["waited_for"]["2"], 3.0, delta=0.2)
-        self.assertIn("worker iterations", self.sim(*SMALL).stdout)
+        told = self.sim(*SMALL).stdout
+        self.assertIn("worker iterations", told)
+        rows = [line.split() for line in told.splitlines()]
+        at = rows.index(next(row for row in rows if row[:1] == ["worker"]))
+        for key, name in (("sent_bytes", "sent_MB"), ("received_bytes", "received_MB")):
+            self.assertEqual(rows[at + 1][rows[at].index(name)],
+                             f"{found['per_worker'][0][key] / 1e6:.3f}")
 
     def test_the_same_seed_gives_the_same_run(self):
         with tempfile.TemporaryDirectory() as folder:
