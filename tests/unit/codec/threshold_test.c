@@ -50,11 +50,31 @@ static void nothing_is_lost_at_zero(void **state)
     assert_memory_equal(got, src, sizeof src);
 }
 
+/* Nine blocks have a bitmap of two bytes, with seven bits of none. */
+static void a_bitmap_is_whole_and_of_its_blocks(void **state)
+{
+    (void)state;
+    enum { NINE = 9 * BLOCK };
+    const shoal_codec_at at = {.parts = 1};
+    const uint8_t none[2] = {0, 0}, of_none[2] = {0, 2};
+    float got[NINE];
+    size_t used;
+    shoal_codec *codec;
+    assert_ok(shoal_codec_open("threshold:block=32", &codec));
+    assert_ok(shoal_codec_decode(codec, &at, none, 2, got, NINE, false, &used));
+    assert_int_equal(used, 2);
+    assert_status(shoal_codec_decode(codec, &at, none, 1, got, NINE, false, &used), SHOAL_ECORRUPT);
+    assert_status(shoal_codec_decode(codec, &at, of_none, 2, got, NINE, false, &used),
+                  SHOAL_ECORRUPT);
+    shoal_codec_close(codec);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(blocks_above_it_travel),
         CHECK_TEST(nothing_is_lost_at_zero),
+        CHECK_TEST(a_bitmap_is_whole_and_of_its_blocks),
     };
     return CHECK_RUN(tests);
 }
