@@ -254,6 +254,15 @@ static int take_precision(train_args *args)
     if (*model == NULL || args->train.plan != NULL)
         return cli_usage("train", "--precision goes with --model; %s goes on with its own",
                          *model == NULL ? "the run" : "the plan");
+    const char *own = strstr(*model, "precision="); /* a key of the model's */
+    if (own != NULL && own > *model && (own[-1] == ':' || own[-1] == ',')) {
+        const char *value = own + strlen("precision=");
+        const size_t length = strcspn(value, ",");
+        if (length == strlen(args->precision) && strncmp(value, args->precision, length) == 0)
+            return CLI_OK;
+        return cli_usage("train", "--precision %s, but --model says %.*s: leave one of the two out",
+                         args->precision, (int)strcspn(own, ","), own);
+    }
     args->rounded_model = train_round(*model, args->precision);
     if (args->rounded_model == NULL)
         return cli_usage("train", "--precision %s: it is float32 or bf16", args->precision);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "shoal/job.h"
 
 static bool is_one_of(const char *name, const char *const *names)
 {
@@ -110,6 +111,16 @@ static bool lists(const json_t *list, const char *text)
     return false;
 }
 
+/* Whether the command line names a protocol that this option of the run does not go with: then the
+ * user could not leave it out. */
+static bool gives_way(const json_t *given, const char *name)
+{
+    const char *sync = json_string_value(json_object_get(given, "sync"));
+    const shoal_job job = {.size = sizeof job, .sync = sync, .asks = SHOAL_JOB_CHECKPOINTS};
+    return strcmp(name, "checkpoint-every") == 0 && sync != NULL &&
+           shoal_job_check(&job) != SHOAL_OK;
+}
+
 /* Whether the command line, or the library, decides about this option already. */
 static bool is_decided(const json_t *given, const char *name, const char *text)
 {
@@ -122,6 +133,8 @@ static bool is_decided(const json_t *given, const char *name, const char *text)
     if (json_object_get(given, "lab") != NULL && is_one_of(name, there))
         return true;
     if (json_object_get(given, "hosts") != NULL && is_one_of(name, instead))
+        return true;
+    if (own == NULL && gives_way(given, name))
         return true;
     return json_is_array(own) ? lists(own, text) : own != NULL;
 }

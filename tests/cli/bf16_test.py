@@ -132,6 +132,14 @@ class Bf16(unittest.TestCase):
             self.assertRegex(r.stderr, f"does not train in bf16: the products of '{text}")
         self.assertIn("float32 or bf16", self.train("--precision", "half", code=2).stderr)
 
+    def test_it_may_be_said_twice_and_is_one(self):
+        words = "--model", "mlp-small:precision=bf16", "--data", self.folder, "--dry-run"
+        r = shoal.run("train", *words, "--precision", "bf16")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        r = shoal.run("train", *words, "--precision", "float32")
+        self.assertEqual(r.returncode, 2, r.stderr)
+        self.assertIn("--precision float32, but --model says precision=bf16", r.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -71,6 +71,14 @@ class Protocols(unittest.TestCase):
                 self.assertEqual(0, done.returncode, done.stderr)
         done = self.train(dedicated, out, "--codec", "eden:ef", "--resume", out, "--epochs", 2)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
+        apart = os.path.join(self.folder, "apart")
+        done = self.train("all_reduce", apart, "--checkpoint-every", 3)
+        self.assertEqual(0, done.returncode, done.stderr)
+        done = self.train("diloco:every=3", apart, "--resume", apart, "--epochs", 2)
+        self.assertEqual(0, done.returncode, done.stderr)  # which has no checkpoints between
+        done = self.train("diloco:every=3", apart, "--resume", apart, "--epochs", 3,
+                          "--checkpoint-every", 3)  # fmt: skip
+        self.assertIn("--checkpoint-every does not go with", done.stderr)
         done = self.train("param_server", out, "--resume", out, "--epochs", 3)
         self.assertEqual(2, done.returncode, done.stderr)
         self.assertIn(f"as --sync {dedicated} ", done.stderr)
