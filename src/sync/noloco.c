@@ -23,6 +23,11 @@
  * The authors send PARAM - BASE and BASE; both means follow from that of one vector, which is all
  * that travels: WORK = beta PARAM + (gamma - beta) BASE, so the sum of two halves less gamma BASE.
  *
+ * gasloc: GASLoC's accelerated step (Cagnasso et al., arXiv 2606.11081) on the same pairs, with u of
+ * this round and of the one before (BASE at first); MOMENTUM keeps u of the last round less BASE:
+ *
+ *     u = BASE + beta (PARAM - BASE);  BASE = u + gamma (mean(u) - u) + alpha (u - u before)
+ *
  * Whose partner is lost, or makes no more rounds, or who is left over by an odd number, steps by
  * what it has moved itself. Slow weights differ between workers, so what travels are models: a
  * codec with losses has nothing to be a difference from. */
@@ -37,6 +42,7 @@ _Static_assert(SHOALI_FINALE_WORKERS <= 1 << ROUND_SHIFT, "ids of operations nam
 typedef struct params {
     int64_t every;
     double lr, momentum, pull;
+    bool gasloc;
 } params;
 
 static const shoali_key keys[] = {
@@ -48,6 +54,8 @@ static const shoali_key keys[] = {
      "of the outer step"},
     {"pull", SHOALI_KEY_FLOAT, offsetof(params, pull), 0, 2, NULL, "0.7",
      "of the slow weights towards their mean over the pair; the authors' code has lr here"},
+    {"gasloc", SHOALI_KEY_FLAG, offsetof(params, gasloc), 0, 0, NULL, "off",
+     "the accelerated step of GASLoC: momentum on what the rounds propose, behind the pull"},
 };
 
 typedef struct machine {
@@ -121,6 +129,21 @@ static void outer_step(machine *m, bool together, shoali_actions *actions)
     shoali_act_mix(actions, BASE, 0, count, step, 2);
 }
 
+static void gasloc_step(machine *m, bool together, shoali_actions *actions)
+{
+    const params *p = params_of(m);
+    const float lr = (float)p->lr, mu = (float)p->momentum;
+    const float pull = together ? (float)p->pull : 0, own = 1 - pull + mu;
+    const shoali_mix_term next[] = {
+        {SHOALI_PARAM, own * lr}, {BASE, own * (1 - lr) - mu}, {MOMENTUM, -mu}, {WORK, pull / 2}};
+    const shoali_mix_term moved[] = {{SHOALI_PARAM, lr}, {BASE, 1 - lr}, {WORK, -1}};
+    const shoali_mix_term work = {WORK, 1};
+    const size_t count = m->world->count;
+    shoali_act_mix(actions, WORK, 0, count, next, together ? 4 : 3);
+    shoali_act_mix(actions, MOMENTUM, 0, count, moved, 3);
+    shoali_act_mix(actions, BASE, 0, count, &work, 1);
+}
+
 static void take_base(const machine *m, shoali_actions *actions)
 {
     const shoali_mix_term base = {BASE, 1};
@@ -129,7 +152,10 @@ static void take_base(const machine *m, shoali_actions *actions)
 
 static void conclude(machine *m, bool together, shoali_actions *actions)
 {
-    outer_step(m, together, actions);
+    if (params_of(m)->gasloc)
+        gasloc_step(m, together, actions);
+    else
+        outer_step(m, together, actions);
     take_base(m, actions);
     go(m, actions);
 }
@@ -140,10 +166,11 @@ static void meet(machine *m, shoali_actions *actions)
     const bool coded = m->world->coding == SHOALI_LOSSLESS;
     const uint32_t me = m->world->me, low = me < m->partner ? me : m->partner;
     const uint32_t members[2] = {low, low == me ? m->partner : me};
-    const shoali_mix_term work[] = {{SHOALI_PARAM, (float)p->lr}, {BASE, (float)(p->pull - p->lr)}};
+    const double whole = p->gasloc ? 1 : p->pull; /* the terms' sum */
+    const shoali_mix_term work[] = {{SHOALI_PARAM, (float)p->lr}, {BASE, (float)(whole - p->lr)}};
     m->op = m->iteration << ROUND_SHIFT | low;
     m->open = true;
-    shoali_act_mix(actions, WORK, 0, m->world->count, work, p->pull == p->lr ? 1 : 2);
+    shoali_act_mix(actions, WORK, 0, m->world->count, work, whole == p->lr ? 1 : 2);
     shoali_act_op(actions, &(shoali_sync_op){.id = m->op,
                                              .kind = SHOALI_SYNC_ALL_REDUCE,
                                              .members = members,
@@ -351,7 +378,7 @@ static uint32_t max_staleness(const void *any)
 const shoali_sync_row shoali_sync_noloco = {
     .name = "noloco",
     .paper = "Kolehmainen et al., arXiv 2506.10911; the outer step as in their code; no pipeline "
-             "stages, so no random routing",
+             "stages, so no random routing; gasloc: Cagnasso et al., arXiv 2606.11081",
     .traits = SHOALI_SYNC_SURVIVES | SHOALI_SYNC_MODELS,
     .schema = {keys, sizeof keys / sizeof *keys, sizeof(params)},
     .state_size = state_size,

@@ -40,6 +40,44 @@ static void two_make_a_step_together(void **state)
     machine_close(&m);
 }
 
+/* theta' = u + pull (mean of both u - u) + momentum (u - u of the round before), with u = theta +
+ * lr (what the inner steps made - theta): whatever the terms are, the numbers are the formula's. */
+static void gasloc_is_its_formula(void **state)
+{
+    (void)state;
+    const double lr = 0.5, mu = 0.5, pull = 0.75, start = 2;
+    double base = start, before = start, kept = 0; /* kept: SLOT1 */
+    machine m;
+    machine_open(&m, "noloco:every=1,gasloc,lr=0.5,momentum=0.5,pull=0.75", 2, 0, 1, 1);
+    (void)machine_start(&m);
+    for (uint32_t round = 1; round <= 5; round++) {
+        const double param = 5 - 1.5 * round, other = 1 + round;
+        double sent[2], next[4], moved[3];
+        const char *text = iterate(&m);
+        assert_int_equal(sscanf(strstr(text, "mix SLOT2"),
+                                "mix SLOT2 [0,4) = %lf*PARAM + %lf*SLOT0", &sent[0], &sent[1]),
+                         2);
+        const double u = base + lr * (param - base);
+        assert_true(fabs(sent[0] * param + sent[1] * base - u) < 1e-6);
+        text = machine_done(&m, (uint64_t)round << ROUND_SHIFT, SHOAL_OK, NULL);
+        assert_int_equal(sscanf(text,
+                                "mix SLOT2 [0,4) = %lf*PARAM + %lf*SLOT0 + %lf*SLOT1 + %lf*SLOT2; "
+                                "mix SLOT1 [0,4) = %lf*PARAM + %lf*SLOT0 + %lf*SLOT2; ",
+                                &next[0], &next[1], &next[2], &next[3], &moved[0], &moved[1],
+                                &moved[2]),
+                         7);
+        assert_non_null(strstr(text, "mix SLOT0 [0,4) = 1*SLOT2; mix PARAM [0,4) = 1*SLOT0; go"));
+        const double want = u + pull * ((u + other) / 2 - u) + mu * (u - before);
+        const double got = next[0] * param + next[1] * base + next[2] * kept +
+                           next[3] * (u + other);
+        assert_true(fabs(got - want) < 1e-6);
+        kept = moved[0] * param + moved[1] * base + moved[2] * got;
+        before = u;
+        base = got;
+    }
+    machine_close(&m);
+}
+
 static void who_has_nobody_steps_alone(void **state)
 {
     (void)state;
@@ -199,7 +237,7 @@ int main(void)
         CHECK_TEST(a_lost_partner_costs_no_round),  CHECK_TEST(who_is_through_is_not_waited_for),
         CHECK_TEST(leaving_waits_for_what_is_open), CHECK_TEST(what_is_not_finite_is_left_out),
         CHECK_TEST(strange_bytes_end_it),           CHECK_TEST(pairs_are_mutual_and_change),
-        CHECK_TEST(a_round_costs_one_model),
+        CHECK_TEST(gasloc_is_its_formula),          CHECK_TEST(a_round_costs_one_model),
     };
     return CHECK_RUN(tests);
 }
