@@ -23,8 +23,8 @@
  * The authors send PARAM - BASE and BASE; both means follow from that of one vector, which is all
  * that travels: WORK = beta PARAM + (gamma - beta) BASE, so the sum of two halves less gamma BASE.
  *
- * gasloc: GASLoC's accelerated step (Cagnasso et al., arXiv 2606.11081) on the same pairs, with u of
- * this round and of the one before (BASE at first); MOMENTUM keeps u of the last round less BASE:
+ * gasloc: GASLoC's accelerated step (Cagnasso et al., arXiv 2606.11081) on the same pairs, with u
+ * of this round and of the one before (BASE at first); MOMENTUM keeps the last u less BASE:
  *
  *     u = BASE + beta (PARAM - BASE);  BASE = u + gamma (mean(u) - u) + alpha (u - u before)
  *
