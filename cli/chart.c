@@ -78,7 +78,7 @@ static void put_number(FILE *script, double value, char after)
         fprintf(script, "NaN%c", after);
 }
 
-/* Columns x, y, low, high; an empty line where a band is in two pieces. */
+/* Columns x, y, low, high. */
 static void put_points(FILE *script, const chart_line *line, size_t place)
 {
     fprintf(script, "$d%zu << END\n", place);

@@ -112,7 +112,8 @@ static const char *put_tag(FILE *out, const char *from, const char *id)
                                         " class=\"gridline\""};
     while (*from != '\0' && *from != '>') {
         int red, green, blue, length = 0;
-        if (sscanf(from, "rgb(%d,%d,%d)%n", &red, &green, &blue, &length) == 3 && length > 0) {
+        if (strncmp(from, "rgb(", 4) == 0 &&
+            sscanf(from, "rgb(%d,%d,%d)%n", &red, &green, &blue, &length) == 3 && length > 0) {
             fprintf(out, "#%02x%02x%02x", (unsigned)red, (unsigned)green, (unsigned)blue);
             from += length;
             continue;
