@@ -17,6 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LIMIT_S = 600  # of one file
 FETCH_S = 1200
+END_S = 60
 SKIP = 77
 
 
@@ -38,6 +39,16 @@ def fetch(build, files):
                        stdin=subprocess.DEVNULL, timeout=FETCH_S)
 
 
+def stop(child):
+    """First so that it can take away its hosts and their folder. @return what it printed"""
+    os.killpg(child.pid, signal.SIGTERM)
+    try:
+        return child.communicate(timeout=END_S)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        return child.communicate()[0]
+
+
 def run(build, file):
     """(outcome, seconds, what it printed) of one file of tests."""
     begin = time.monotonic()
@@ -54,9 +65,7 @@ def run(build, file):
     try:
         printed, code = child.communicate(timeout=LIMIT_S)[0], child.returncode
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        printed = child.communicate()[0] + f"\nno end within {LIMIT_S} s"
-        code = 1
+        printed, code = stop(child) + f"\nno end within {LIMIT_S} s", 1
     outcome = {0: "passed", SKIP: "skipped"}.get(code, "failed")
     return outcome, time.monotonic() - begin, printed
 

@@ -6,6 +6,7 @@ with everything in it when this process is gone, or when `off()` takes its power
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -224,5 +225,6 @@ def need(*programs):
 
 
 def main():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that hosts go at exit
     program = unittest.main(exit=False, verbosity=2)
     sys.exit(0 if program.result.wasSuccessful() else 1)
