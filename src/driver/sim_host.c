@@ -528,6 +528,9 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
     case SHOALI_SIM_MOVE:
         shoali_sim_op_move(sim, (uint32_t)event->a, (uint32_t)event->b);
         break;
+    case SHOALI_SIM_MOVED:
+        shoali_sim_op_arrived(sim, (uint32_t)event->a, (uint32_t)event->b);
+        break;
     case SHOALI_SIM_TELL:
         shoali_sim_op_tell(sim, endpoint, (uint32_t)event->a, (uint32_t)event->b);
         break;

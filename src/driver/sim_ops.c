@@ -12,11 +12,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/rng.h"
 #include "driver/driver.h"
 #include "driver/sim_flow.h"
 #include "driver/sim_parts.h"
 
 #define NONE UINT32_MAX
+enum { STREAM_TAILS = 0x7461 };
 
 /* ---------------------------------------------------------------- opening */
 
@@ -108,8 +110,58 @@ void shoali_sim_op_tell(shoal_sim *sim, uint32_t endpoint, uint32_t index, uint3
         tell(sim, index, member);
 }
 
-/* All bytes are through: everybody is told in order of membership. */
+/* Another one of the same members is under way: what it sends shows that a packet is missing. */
+static bool is_followed(const shoal_sim *sim, const shoali_sim_op *op)
+{
+    for (uint32_t i = 0; i < sim->ops.count; i++) {
+        const shoali_sim_op *other = &sim->ops.places[i];
+        const bool open = other->state == SHOALI_SIM_OP_GATHERING ||
+                          other->state == SHOALI_SIM_OP_LATENCY ||
+                          (other->state == SHOALI_SIM_OP_MOVING && !other->awaits);
+        if (open && other != op && other->size == op->size &&
+            memcmp(other->members, op->members, op->size * sizeof *op->members) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* How long the timers of an operation's last packets run. */
+static uint64_t tails_ns(const shoal_sim *sim, const shoali_sim_op *op)
+{
+    const shoali_volume *v = op->volume;
+    double seconds = 0;
+    if (v->tails == NULL || is_followed(sim, op))
+        return 0;
+    const uint64_t stream = shoali_mix(STREAM_TAILS, sim->report.results.operations);
+    for (uint32_t round = 0; round < v->rounds; round++)
+        if (v->tails[round] > 0)
+            seconds += shoali_lost_draw_s(v->loss, v->latency_s, v->tails[round],
+                                          shoali_rng_double(sim->seed, stream, round));
+    return (uint64_t)(seconds * 1e9);
+}
+
+static void end_op(shoal_sim *sim, uint32_t index);
+
 void shoali_sim_op_moved(shoal_sim *sim, uint32_t index)
+{
+    shoali_sim_op *op = &sim->ops.places[index];
+    const uint64_t late_ns = tails_ns(sim, op);
+    op->awaits = late_ns > 0;
+    if (late_ns > 0)
+        shoali_sim_at(sim, sim->now_ns + late_ns, SHOALI_SIM_MOVED, NONE, index, op->generation);
+    else
+        end_op(sim, index);
+}
+
+void shoali_sim_op_arrived(shoal_sim *sim, uint32_t index, uint32_t generation)
+{
+    const shoali_sim_op *op = &sim->ops.places[index];
+    if (op->state == SHOALI_SIM_OP_MOVING && op->generation == generation)
+        end_op(sim, index);
+}
+
+/* All bytes are through: everybody is told in order of membership. */
+static void end_op(shoal_sim *sim, uint32_t index)
 {
     uint32_t size = sim->ops.places[index].size;
     uint64_t apart = sim->ops.places[index].iteration_max - sim->ops.places[index].iteration_min;
@@ -378,7 +430,7 @@ void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation)
     if (op->state != SHOALI_SIM_OP_LATENCY || op->generation != generation)
         return;
     op->state = SHOALI_SIM_OP_MOVING;
-    op->paused = false;
+    op->paused = op->awaits = false;
     shoal_status status = shoali_links_start(sim->net, sim->now_ns, op->volume->loads,
                                              op->volume->load_count, index);
     if (status == SHOAL_OK && op->op.within_us > 0)

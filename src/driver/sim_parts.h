@@ -13,7 +13,9 @@ void shoali_sim_op_cancel(shoal_sim *sim, uint32_t endpoint, uint64_t id);
 /** A member waits for it: all its bytes go as fast as they can. */
 void shoali_sim_op_hurry(shoal_sim *sim, uint64_t id);
 void shoali_sim_op_move(shoal_sim *sim, uint32_t index, uint32_t generation);
+/** All bytes are through, but for last packets that were lost. */
 void shoali_sim_op_moved(shoal_sim *sim, uint32_t index);
+void shoali_sim_op_arrived(shoal_sim *sim, uint32_t index, uint32_t generation);
 /** A cut began or ended: what crosses it stands still, the rest moves. */
 void shoali_sim_ops_recut(shoal_sim *sim);
 void shoali_sim_op_tell(shoal_sim *sim, uint32_t endpoint, uint32_t index, uint32_t generation);

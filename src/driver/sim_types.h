@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "collective/flow.h"
+#include "collective/lost.h"
 #include "driver/sim_files.h"
 #include "driver/sim_net.h"
 #include "driver/sim_problem.h"
@@ -29,6 +30,7 @@ enum {
     SHOALI_SIM_MESSAGE, /* endpoint (UINT32_MAX: all but the sender) gets parcel a */
     SHOALI_SIM_TIMER,   /* endpoint: timer a of generation b */
     SHOALI_SIM_MOVE,    /* operation a (generation b) starts to move */
+    SHOALI_SIM_MOVED,   /* its last packets were lost, and have come at last */
     SHOALI_SIM_TELL,    /* endpoint learns the end of operation a (generation b) */
     SHOALI_SIM_FAULT,   /* endpoint meets fault a */
     SHOALI_SIM_NOTICE,  /* everybody notices that endpoint is gone */
@@ -46,7 +48,11 @@ typedef struct shoali_volume {
     uint32_t users;
     shoali_load *loads;
     uint32_t load_count, rounds;
-    uint64_t idle_ns;          /* until the first chunk is where it is needed */
+    uint64_t idle_ns;          /* until the first chunk is where it is needed, and in rounds until
+                                  lost packets have come again */
+    double loss, latency_s;    /* of its ways, the largest */
+    uint32_t *tails;           /* [rounds] messages whose way the next round does not go; NULL: no
+                                  packet gets lost */
     uint64_t *sent, *received; /* bytes by member */
     uint64_t *dense;           /* what sent would be as float32 */
     uint32_t size;
@@ -76,6 +82,7 @@ typedef struct shoali_sim_op {
     float **bufs;
     uint64_t *entered_ns;                  /* when each did */
     bool paused;                           /* MOVING across a cut */
+    bool awaits;                           /* MOVING: all but last packets that were lost */
     uint64_t iteration_min, iteration_max; /* of the members when they entered */
     uint32_t last;                         /* the member's endpoint that completed it */
     uint64_t began_ns;                     /* when it did */

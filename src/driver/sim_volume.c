@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "driver/sim_parts.h"
@@ -15,6 +16,7 @@ static void free_volume(shoali_volume *volume)
     shoali_free(volume->sent);
     shoali_free(volume->received);
     shoali_free(volume->dense);
+    shoali_free(volume->tails);
     shoali_free(volume);
 }
 
@@ -49,6 +51,15 @@ static shoali_volume *make(shoal_sim *sim, uint32_t size)
     }
     shoali_sim_break(sim, SHOAL_ENOMEM);
     return NULL;
+}
+
+static shoal_status take_tails(shoali_volume *volume, const uint32_t *tails)
+{
+    volume->tails = shoali_alloc_array(volume->rounds + 1, sizeof *tails);
+    if (volume->tails == NULL)
+        return SHOAL_ENOMEM;
+    memcpy(volume->tails, tails, volume->rounds * sizeof *tails);
+    return SHOAL_OK;
 }
 
 /* ---------------------------------------------------------------- bytes per element */
@@ -122,6 +133,9 @@ typedef struct counting {
     double raw_part[2];
     uint32_t blocks, most; /* links at most */
     double *round_ns;      /* [rounds][most] of each load's link */
+    shoal_arena *arena;    /* of lost */
+    shoali_lost lost;      /* opened with the first list */
+    uint32_t sender;       /* member whose list is counted */
 } counting;
 
 static shoal_op_kind kind_of(const shoali_sync_op *op)
@@ -137,6 +151,32 @@ static shoal_status build(const counting *c, uint32_t me, shoal_schedule *schedu
         .size = c->op->size, .contributors = c->op->contributors, .me = me, .root = c->op->op.root};
     return shoali_collective_build(c->op->collective, kind_of(&c->op->op), &args,
                                    c->sim->kept.arena, schedule_out);
+}
+
+static bool is_lossy(void *ctx, uint32_t peer, double *loss_out, double *latency_out)
+{
+    const counting *c = ctx;
+    const uint32_t from = c->op->members[c->sender], to = c->op->members[peer];
+    uint32_t links[2];
+    if (!shoali_sim_links(c->sim, from, to, links))
+        return false;
+    *loss_out = shoali_sim_loss(c->sim, from, to);
+    *latency_out = (double)shoali_sim_latency_ns(c->sim, from, to) * 1e-9;
+    return *loss_out > 0;
+}
+
+static shoal_status count_lost(counting *c, const shoal_schedule *schedule, uint32_t me,
+                               uint32_t times)
+{
+    c->sender = me;
+    if (c->arena == NULL)
+        c->arena = shoali_arena_create(1 << 14);
+    if (c->arena == NULL)
+        return SHOAL_ENOMEM;
+    if (c->lost.messages == NULL)
+        SHOALI_TRY(shoali_lost_open(&c->lost, c->arena, schedule->rounds, c->op->size));
+    shoali_lost_count(&c->lost, schedule, (shoali_lost_way){is_lossy, c}, times);
+    return SHOAL_OK;
 }
 
 static uint64_t step_bytes(const counting *c, const shoal_schedule *schedule,
@@ -188,7 +228,13 @@ static shoal_status count_member(counting *c, uint32_t me)
         add(c->sim, c->volume, c->op, me, step->peer, bytes);
         count_round(c, step, me, step->peer, bytes);
     }
-    return SHOAL_OK;
+    return count_lost(c, &schedule, me, 1);
+}
+
+static double chunks_of(const counting *c)
+{
+    const double block = (double)c->op->op.count / c->blocks;
+    return fmax(1, ceil(block / (double)c->sim->chunk_elems));
 }
 
 /* Chunks of a block follow each other: those of one round pass beside the next round's, all but the
@@ -210,10 +256,37 @@ static void count_idle(counting *c)
             most_ns = fmax(most_ns, c->round_ns[(size_t)round * c->most + i]);
         rounds_ns += most_ns;
     }
-    const double block = (double)c->op->op.count / c->blocks;
-    const double chunks = fmax(1, ceil(block / (double)c->sim->chunk_elems));
     if (rounds_ns > busiest_ns)
-        c->volume->idle_ns = (uint64_t)llround((rounds_ns - busiest_ns) / chunks);
+        c->volume->idle_ns = (uint64_t)llround((rounds_ns - busiest_ns) / chunks_of(c));
+}
+
+/* What of its messages gets lost, and what all wait for it in the rounds. */
+static shoal_status end_lost(counting *c)
+{
+    shoali_lost_load load = {.loss = c->lost.loss, .latency_s = c->lost.latency_s};
+    double busiest_ns = 0;
+    uint32_t rounds = 0;
+    if (!(load.loss > 0))
+        return SHOAL_OK;
+    for (uint32_t i = 0; i < c->volume->load_count; i++) {
+        const shoali_load *l = &c->volume->loads[i];
+        const double ns = (double)l->bytes / shoali_sim_link_rate(c->sim, l->link);
+        load.packets = ns > busiest_ns ? (double)l->bytes / SHOALI_PACKET_BYTES : load.packets;
+        busiest_ns = fmax(busiest_ns, ns);
+    }
+    for (uint32_t i = 0; i < c->volume->load_count; i++) {
+        const shoali_load *l = &c->volume->loads[i];
+        const double ns = (double)l->bytes / shoali_sim_link_rate(c->sim, l->link);
+        load.links += l->link % 2 == 0 && ns > 0.9 * busiest_ns;
+    }
+    load.packet_s = busiest_ns * 1e-9 / fmax(load.packets, 1e-9);
+    load.messages = shoali_lost_messages(&c->lost, &rounds);
+    load.rounds = rounds;
+    load.chunks = chunks_of(c);
+    c->volume->idle_ns += (uint64_t)(shoali_lost_rounds_s(&load) * 1e9);
+    c->volume->loss = load.loss;
+    c->volume->latency_s = load.latency_s;
+    return take_tails(c->volume, c->lost.tails);
 }
 
 /* Members on one host use no link, members on a host each all the same: false, if they do neither.
@@ -239,6 +312,8 @@ static shoal_status count_uniform(counting *c, bool apart)
     uint64_t bytes = 0, dense = 0;
     SHOALI_TRY(build(c, 0, &schedule));
     c->volume->rounds = schedule.rounds;
+    c->blocks = schedule.blocks;
+    SHOALI_TRY(count_lost(c, &schedule, 0, c->op->size));
     for (uint32_t i = 0; i < schedule.count; i++)
         if (schedule.steps[i].kind == SHOAL_SEND)
             bytes += step_bytes(c, &schedule, &schedule.steps[i], &dense);
@@ -259,15 +334,18 @@ static shoal_status count(counting *c)
     bool uniform = (c->op->collective->row->traits & SHOALI_COLL_UNIFORM) != 0, apart;
     if (c->op->size == 1)
         return SHOAL_OK;
-    if (uniform && c->sim->world.pair_links == c->sim->world.link_count && same_for_all(c, &apart))
-        return count_uniform(c, apart);
+    if (uniform && c->sim->world.pair_links == c->sim->world.link_count &&
+        same_for_all(c, &apart)) {
+        SHOALI_TRY(count_uniform(c, apart));
+        return end_lost(c);
+    }
     shoal_status status = SHOAL_OK;
     for (uint32_t me = 0; status == SHOAL_OK && me < c->op->size; me++)
         status = count_member(c, me);
     if (status == SHOAL_OK)
         count_idle(c);
     shoali_free(c->round_ns);
-    return status;
+    return status == SHOAL_OK ? end_lost(c) : status;
 }
 
 static uint64_t key_of(const shoali_sim_op *op)
@@ -292,6 +370,7 @@ static shoali_volume *counted(shoal_sim *sim, const shoali_sim_op *op)
         c.raw_part[leg] = raw_part(sim, c.codecs[leg], &op->op);
     shoal_status status = count(&c);
     places_end(sim, c.volume);
+    shoali_arena_destroy(c.arena);
     if (status == SHOAL_OK)
         return c.volume;
     shoali_sim_break(sim, status);
@@ -324,7 +403,14 @@ shoali_volume *shoali_sim_volume_measured(shoal_sim *sim, const shoali_sim_op *o
     if (volume != NULL) {
         volume->rounds = usual->rounds;
         volume->idle_ns = usual->idle_ns;
+        volume->loss = usual->loss;
+        volume->latency_s = usual->latency_s;
         memcpy(volume->dense, usual->dense, volume->size * sizeof *volume->dense);
+        if (usual->tails != NULL && take_tails(volume, usual->tails) != SHOAL_OK) {
+            shoali_sim_break(sim, SHOAL_ENOMEM);
+            shoali_sim_volume_drop(volume);
+            volume = NULL;
+        }
     }
     shoali_sim_volume_drop(usual);
     return volume;

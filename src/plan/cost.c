@@ -200,6 +200,8 @@ typedef struct counting {
      * their totals; the largest of all workers [rounds] */
     uint32_t own;
     double *mine, *most;
+    shoali_lost lost;
+    uint32_t sender; /* of the list that is counted for `lost` */
 } counting;
 
 static uint32_t worker_of(const shoali_groups *groups, uint32_t group, uint32_t member)
@@ -317,6 +319,47 @@ static void count_member(counting *c, const shoal_schedule *schedule, uint32_t m
     }
 }
 
+static bool is_lossy(void *ctx, uint32_t peer, double *loss_out, double *latency_out)
+{
+    const counting *c = ctx;
+    const shoali_way way = shoali_cluster_way(c->cluster, c->sender, peer * c->groups.each.stride);
+    *loss_out = way.loss;
+    *latency_out = way.latency_s;
+    return way.loss > 0;
+}
+
+/* The first group's: others' tails lie beside them. */
+static void count_lost(counting *c, const shoal_schedule *schedule, uint32_t me)
+{
+    c->sender = me * c->groups.each.stride;
+    shoali_lost_count(&c->lost, schedule, (shoali_lost_way){is_lossy, c}, 1);
+}
+
+/* What rounds lose: the busiest NIC's load in bytes, and how many are about as busy. */
+static void end_lost(const counting *c, shoali_collective_cost *out)
+{
+    uint32_t busiest = 0, rounds = 0;
+    double links = 0;
+    for (uint32_t link = 0; link < c->links; link++)
+        busiest = c->total[link] > c->total[busiest] ? link : busiest;
+    for (uint32_t link = busiest % 2; link < c->links; link += 2)
+        links += c->total[link] > 0.9 * c->total[busiest];
+    const double messages = shoali_lost_messages(&c->lost, &rounds);
+    if (!(c->lost.loss > 0) || !(c->total[busiest] > 0))
+        return;
+    const double rate = link_rate(c->cluster, busiest);
+    out->lost = (shoali_lost_load){.loss = c->lost.loss,
+                                   .latency_s = c->lost.latency_s,
+                                   .packets = c->total[busiest] * rate,
+                                   .packet_s = 1 / rate,
+                                   .links = links,
+                                   .messages = messages * c->groups.count,
+                                   .rounds = rounds};
+    for (uint32_t round = 0; round < c->lost.rounds; round++)
+        out->tails_s += shoali_lost_tails_s(c->lost.loss, c->lost.latency_s,
+                                            (double)c->lost.tails[round] * c->groups.count);
+}
+
 static shoal_status begin_counting(counting *c, shoal_arena *arena, uint32_t rounds)
 {
     c->links = 2 * c->cluster->host_count;
@@ -326,9 +369,9 @@ static shoal_status begin_counting(counting *c, shoal_arena *arena, uint32_t rou
     c->own = 2 * shoali_cluster_own_links(c->cluster);
     c->mine = shoali_arena_array(arena, (size_t)c->own * (rounds + 1) + 1, sizeof *c->mine);
     c->most = shoali_arena_array(arena, rounds + 1, sizeof *c->most);
-    return c->total != NULL && c->round != NULL && c->mine != NULL && c->most != NULL
-               ? SHOAL_OK
-               : SHOAL_ENOMEM;
+    if (c->total == NULL || c->round == NULL || c->mine == NULL || c->most == NULL)
+        return SHOAL_ENOMEM;
+    return shoali_lost_open(&c->lost, arena, rounds, c->groups.each.size);
 }
 
 static void end_counting(const counting *c, shoali_collective_cost *out)
@@ -341,6 +384,7 @@ static void end_counting(const counting *c, shoali_collective_cost *out)
             most = fmax(most, c->round[(size_t)round * c->links + link]);
         out->phases_s_per_elem += most;
     }
+    end_lost(c, out);
 }
 
 static shoal_status count_all(counting *c, const shoali_collective *collective, shoal_arena *arena,
@@ -363,6 +407,8 @@ static shoal_status count_all(counting *c, const shoali_collective *collective, 
         }
         if (status == SHOAL_OK)
             count_member(c, &schedule, me, (size_t)PROBE_PER_BLOCK * schedule.blocks, out);
+        if (status == SHOAL_OK)
+            count_lost(c, &schedule, me);
     }
     if (status == SHOAL_OK)
         end_counting(c, out);
@@ -425,5 +471,10 @@ double shoali_cost_link_s(const shoali_collective_cost *cost, double count, doub
 {
     double chunks = fmax(1, ceil(count / fmax(cost->blocks, 1) / chunk_elems));
     double hidden = fmax(0, cost->phases_s_per_elem - cost->link_s_per_elem);
-    return (cost->link_s_per_elem + hidden / chunks) * count * bytes_per_elem;
+    shoali_lost_load lost = cost->lost;
+    lost.packets *= count * bytes_per_elem / SHOALI_PACKET_BYTES;
+    lost.packet_s *= SHOALI_PACKET_BYTES;
+    lost.chunks = chunks;
+    return (cost->link_s_per_elem + hidden / chunks) * count * bytes_per_elem +
+           shoali_lost_rounds_s(&lost);
 }

@@ -7,6 +7,7 @@
 #ifndef SHOALI_PLAN_COST_H
 #define SHOALI_PLAN_COST_H
 
+#include "collective/lost.h"
 #include "collective/schedule.h"
 #include "model/cluster.h"
 #include "shoal/codec.h"
@@ -78,6 +79,10 @@ typedef struct shoali_collective_cost {
     double encoded_share, decoded_share, added_share;
     uint32_t rounds, blocks;
     double latency_s; /* of all rounds */
+    /** What gets lost (collective/lost.h): packets, packet_s and chunks are 1 element's byte, a
+     *  second of it, and 0 */
+    shoali_lost_load lost;
+    double tails_s; /* of an operation that none follows */
 } shoali_collective_cost;
 
 /**
@@ -97,7 +102,7 @@ SHOAL_MUST_USE shoal_status shoali_cost_shards(const shoali_cluster *cluster,
                                                shoali_groups groups, shoali_collective_cost *out);
 
 /** Link time of count elements of bytes_per_elem each: the busiest link, plus what the pipeline of
- * chunks cannot hide of the rounds' own maxima. */
+ * chunks cannot hide of the rounds' own maxima, and what waits for lost packets. */
 double shoali_cost_link_s(const shoali_collective_cost *cost, double count, double bytes_per_elem,
                           double chunk_elems);
 

@@ -196,6 +196,8 @@ shoal_status shoali_gradient_buckets(const shoali_question *q, const shoali_unit
             open = experts = 0;
         }
     }
+    if (used > 0 && !is_matched(q))
+        buckets[used - 1].wait_s += fmax(replicas.all.tails_s, replicas.experts.tails_s);
     *out = buckets;
     *count_out = used;
     return SHOAL_OK;

@@ -186,6 +186,33 @@ class Sim(unittest.TestCase):
             compute = [w["compute_s"] for w in found["per_worker"]]
             self.assertAlmostEqual(compute[4] / compute[0], 2, places=3)
 
+    def test_lost_packets_cost_what_predict_says(self):
+        """Rounds by one function; here timers are drawn, there they are a mean."""
+        with tempfile.TemporaryDirectory() as folder:
+            for collective in ("ring", "halving_doubling", "direct"):
+                told = {}
+                for loss in (0, 0.01):
+                    path = os.path.join(folder, "cluster.json")
+                    with open(path, "w", encoding="ascii") as file:
+                        json.dump({
+                            "name": "lossy", "accelerators": [{"name": "a", "flops": 1e12}],
+                            "hosts": [{"count": 4, "nic": "100mbit", "loss": loss / 2}],
+                            "profiles": [{"model": "mlp-small", "batch": 8, "compute_us": 30000,
+                                          "update_us": 0}],
+                        }, file)  # fmt: skip
+                    same = ("--cluster", path, "--model", "mlp-small", "--collective", collective,
+                            "--json")  # fmt: skip
+                    r = shoal.run("predict", *same, "--batch", 8, "--no-overlap")
+                    self.assertEqual(r.returncode, 0, r.stderr)
+                    found = self.json("--no-mixing", "--iterations", 2000, "--compute",
+                                      "fixed:ms=30", *same)  # fmt: skip
+                    told[loss] = (json.loads(r.stdout)["iteration_s"], found["iteration_s"])
+                for one in told[0]:
+                    self.assertAlmostEqual(one, told[0][0], delta=1e-4)
+                predicted, simulated = (told[0.01][i] - told[0][i] for i in (0, 1))
+                self.assertGreater(predicted, 0.05 * told[0][0])
+                self.assertAlmostEqual(simulated, predicted, delta=0.15 * predicted)
+
     def test_a_lost_worker_is_the_exit_code(self):
         r = self.sim(*SMALL, "--faults", "plan:die=3@0.3", code=5)
         self.assertIn("ended early", r.stdout)
