@@ -309,8 +309,9 @@ SHOAL_API SHOAL_MUST_USE shoal_status shoal_calibrate_fit(const shoal_fit_desc *
 /**
  * The spread from which shoal_predict's interval holds nine of ten further steps like these. Each
  * row is predicted once from a fit to others (four parts, of few rows each alone), and its score is
- * the spread that just reaches what was measured; of n scores it is that of rank 0.9 (n + 1), of
- * eight and fewer their root mean square by Student's t. No row that is to be judged is looked at.
+ * the spread that just reaches what was measured; of many scores it is the one below which nine of
+ * ten further ones lie, at odds of two to one (a tolerance limit by order statistics), of eight and
+ * fewer their root mean square by Student's t. No row that is to be judged is looked at.
  * @param desc as for the fit; `hold` is not asked, `seed` deals the parts
  * @param spread_out NaN: no part leaves rows that tell the causes apart
  * @return SHOAL_OK | EINVAL | ENOMEM | what shoal_predict returns

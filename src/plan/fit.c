@@ -440,6 +440,22 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The smallest rank of sorted scores below which, two to one, nine of ten further ones lie: that of
+ * which a draw of so many has no more below it than with this probability. */
+static uint32_t rank_of(uint32_t count)
+{
+    double term = pow(0.9, count), above = term; /* binomial, from all downwards */
+    uint32_t rank = count;
+    while (rank > 1) {
+        term *= rank / (count - rank + 1.0) / 9;
+        if (above + term > 1.0 / 3)
+            break;
+        above += term;
+        rank--;
+    }
+    return rank;
+}
+
 double shoali_fit_spread(double *score, uint32_t count)
 {
     /* Student's t, 95 % one-sided, of 1 to 8 degrees of freedom: from a table. */
@@ -450,7 +466,7 @@ double shoali_fit_spread(double *score, uint32_t count)
         return 0;
     if (count > FEW) {
         qsort(score, count, sizeof *score, by_size);
-        return score[(uint32_t)ceil(0.9 * (count + 1) - 1e-9) - 1];
+        return score[rank_of(count) - 1];
     }
     for (uint32_t i = 0; i < count; i++)
         squares += score[i] * score[i];
