@@ -543,9 +543,7 @@ static int draw(const char *path, const shoal_search *search)
         if (whole_file_end(&file, why == NULL))
             return CLI_OK;
     }
-    if (why != NULL)
-        return cli_fail("predict", "cannot draw %s: %s", path, why);
-    return cli_fail("predict", "cannot write %s: %s", path, strerror(errno));
+    return cli_fail("predict", "cannot write %s: %s", path, why != NULL ? why : strerror(errno));
 }
 
 static int run_search(const predict_args *args)
@@ -595,7 +593,8 @@ int cli_predict(int argc, char **argv)
                          args.ranked || args.svg != NULL))
         return cli_usage("predict", "--allow, --keep, --objective and --svg say nothing without "
                                     "--search");
-    if (args.svg != NULL && gnuplot_missing() != NULL)
-        return cli_fail("predict", "--svg %s: %s", args.svg, gnuplot_missing());
+    const char *why = args.svg != NULL ? gnuplot_missing() : NULL;
+    if (why != NULL)
+        return cli_fail("predict", "--svg %s: %s", args.svg, why);
     return args.search ? run_search(&args) : run_one(&args);
 }

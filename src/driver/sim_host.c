@@ -479,7 +479,7 @@ static void fault(shoal_sim *sim, uint32_t endpoint, uint32_t what)
                   SHOALI_SIM_NOTICE, endpoint, 0, 0);
 }
 
-/* What happens to no machine by itself. */
+/* What no machine is told as it happens. */
 static void handle_world(shoal_sim *sim, const shoali_sim_event *event)
 {
     if (event->kind == SHOALI_SIM_CUT)
@@ -490,6 +490,12 @@ static void handle_world(shoal_sim *sim, const shoali_sim_event *event)
         shoali_sim_knock(sim, event->endpoint);
     else if (event->kind == SHOALI_SIM_EPOCH)
         shoali_sim_begin_epoch(sim);
+    else if (event->kind == SHOALI_SIM_MOVE)
+        shoali_sim_op_move(sim, (uint32_t)event->a, (uint32_t)event->b);
+    else if (event->kind == SHOALI_SIM_MOVED)
+        shoali_sim_op_arrived(sim, (uint32_t)event->a, (uint32_t)event->b);
+    else if (event->kind == SHOALI_SIM_GOODBYE)
+        goodbye(sim, event->endpoint);
 }
 
 void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
@@ -525,12 +531,6 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
                  &(shoali_event){.kind = SHOALI_EV_TIMER,
                                  .timer = {sim->nodes[endpoint].timers[event->a].id}});
         break;
-    case SHOALI_SIM_MOVE:
-        shoali_sim_op_move(sim, (uint32_t)event->a, (uint32_t)event->b);
-        break;
-    case SHOALI_SIM_MOVED:
-        shoali_sim_op_arrived(sim, (uint32_t)event->a, (uint32_t)event->b);
-        break;
     case SHOALI_SIM_TELL:
         shoali_sim_op_tell(sim, endpoint, (uint32_t)event->a, (uint32_t)event->b);
         break;
@@ -539,9 +539,6 @@ void shoali_sim_handle(shoal_sim *sim, const shoali_sim_event *event)
         break;
     case SHOALI_SIM_NOTICE:
         notice(sim, endpoint);
-        break;
-    case SHOALI_SIM_GOODBYE:
-        goodbye(sim, endpoint);
         break;
     default:
         handle_world(sim, event);

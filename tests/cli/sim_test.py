@@ -120,8 +120,8 @@ class Sim(unittest.TestCase):
             middle = found["curve"][len(found["curve"]) // 3]
             self.assertLess(3 * middle["iterations_min"], middle["iterations_max"] + 3)
             root = xml.etree.ElementTree.parse(os.path.join(folder, "iterations.svg")).getroot()
-            self.assertEqual(1, sum("fill-opacity" in e.attrib and len(e.attrib["points"].split()) > 9
-                                    for e in root.iter()))
+            bands = [e.attrib["points"] for e in root.iter() if "fill-opacity" in e.attrib]
+            self.assertEqual(1, sum(len(points.split()) > 9 for points in bands))
             self.sim("--workers", 8, "--iterations", 40, "--compute", "fixed:slow=3:4x",
                      "--pictures", folder)
             root = xml.etree.ElementTree.parse(os.path.join(folder, "waits.svg")).getroot()
