@@ -19,7 +19,8 @@
  * Counted apart from the release, so that releases that speak alike work together. Ranks whose wire
  * versions differ refuse each other at join with EVERSION, which names both.
  * 2: addresses come with the bits of their subnets; 3: and with their processes; 6: heartbeats say
- * what a rank measured of itself; 7: endpoints that are not heard are asked.
+ * what a rank measured of itself; 7: endpoints that are not heard are asked,
+ * calls of paced operations say for how long.
  */
 #define SHOAL_WIRE_VERSION 7
 
