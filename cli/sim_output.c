@@ -86,10 +86,14 @@ static void print_refused(const sim_report *r)
 
 static void print_workers(const sim_report *r)
 {
-    static const table_column columns[] = {
-        {"worker", TABLE_RIGHT},      {"iterations", TABLE_RIGHT}, {"compute_s", TABLE_RIGHT},
-        {"waits_s", TABLE_RIGHT},     {"transfer_s", TABLE_RIGHT}, {"sent_MB", TABLE_RIGHT},
-        {"received_MB", TABLE_RIGHT}, {"most_for", TABLE_PLAIN}};
+    static const table_column columns[] = {{"worker", TABLE_RIGHT},
+                                           {"iterations", TABLE_RIGHT},
+                                           {"compute_s", TABLE_RIGHT},
+                                           {"waits_s", TABLE_RIGHT},
+                                           {"transfer_s", TABLE_RIGHT},
+                                           {"sent_MB", TABLE_RIGHT | TABLE_SPARE},
+                                           {"received_MB", TABLE_RIGHT | TABLE_SPARE},
+                                           {"most_for", TABLE_PLAIN}};
     table *t = table_new(0, columns, sizeof columns / sizeof *columns);
     for (uint32_t w = 0; w < r->workers; w++) {
         const uint64_t *waits = shoal_sim_waits(r->sim, w);

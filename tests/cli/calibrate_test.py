@@ -49,11 +49,15 @@ class Calibrate(unittest.TestCase):
             self.assertAlmostEqual(p["forward_s"] + p["backward_s"], compute, delta=0.01 * compute)
 
     def step(self, cluster, row):
-        """Predicted seconds of a row: a dictionary of options."""
+        """Predicted seconds of a row."""
+        return self.prediction(cluster, row)["iteration_s"]
+
+    def prediction(self, cluster, row):
+        """Of a row: a dictionary of options."""
         words = [word for name, value in row.items() for word in ("--" + name, value)]
         got = shoal.run("predict", "--cluster", cluster, "--json", *words)
         self.assertEqual(got.returncode, 0, got.stderr)
-        return json.loads(got.stdout)["iteration_s"]
+        return json.loads(got.stdout)
 
     def fit(self, folder, rows, seconds, *more):
         """Fit examples/clusters/lab-4.json to rows; the file, and what the command says of it."""
@@ -101,21 +105,22 @@ class Calibrate(unittest.TestCase):
             self.assertRegex(text, r"fitted to 13 rows; mean error \d+\.\d\d %")
             self.assertRegex(text, r"held out .--seed 1.: 5 rows; mean error \d+\.\d\d %")
 
-    def test_the_interval_is_that_of_rows_that_were_not_fitted_in_six_draws(self):
+    def test_the_interval_holds_rows_that_were_not_fitted(self):
+        """The rule itself: unit/plan/fit_test. Here: that it is in the file, and predict goes by it."""
         seconds = [
             self.step(LAB, row) * (1 + 0.5 * ((7 * i) % 5) / 4) for i, row in enumerate(self.ROWS)
         ]
-        squares = []
+        inside, wide = [], 0
         with tempfile.TemporaryDirectory() as folder:
-            out, _ = self.fit(folder, self.ROWS, seconds, "--seed", 3)
-            with open(out, encoding="utf-8") as file:
-                spread = json.load(file)["accelerators"][0]["spread"]
             for seed in range(3, 9):
                 out, text = self.fit(folder, self.ROWS, seconds, "--seed", seed, "--json")
                 for i in json.loads(text)["held"]:
-                    squares.append((self.step(out, self.ROWS[i]) / seconds[i] - 1) ** 2)
-        self.assertEqual(len(squares), 6 * 5)
-        self.assertAlmostEqual(spread, (sum(squares) / len(squares)) ** 0.5, places=8)
+                    p = self.prediction(out, self.ROWS[i])
+                    inside.append(p["low_s"] <= seconds[i] <= p["high_s"])
+                    wide = max(wide, p["high_s"] / p["low_s"])
+        self.assertEqual(len(inside), 6 * 5)
+        self.assertGreaterEqual(sum(inside), 24)
+        self.assertLess(wide, 3)  # rows are off by up to a half: an interval that says something
 
     def test_a_known_cluster_is_found_again(self):
         with open(LAB, encoding="utf-8") as file:
