@@ -106,7 +106,7 @@ class Calibrate(unittest.TestCase):
             self.assertRegex(text, r"held out .--seed 1.: 5 rows; mean error \d+\.\d\d %")
 
     def test_the_interval_holds_rows_that_were_not_fitted(self):
-        """The rule itself: unit/plan/fit_test. Here: that it is in the file, and predict goes by it."""
+        """The rule itself: unit/plan/fit_test. Here: it is in the file, predict goes by it."""
         seconds = [
             self.step(LAB, row) * (1 + 0.5 * ((7 * i) % 5) / 4) for i, row in enumerate(self.ROWS)
         ]

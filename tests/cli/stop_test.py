@@ -106,7 +106,7 @@ class Stop(unittest.TestCase):
                 told, said = child.communicate(timeout=60)
                 self.assertEqual((AGAIN, ""), (child.returncode, told), said)
                 self.assertIn("asked to end", said)
-        self.train("--out", out, *KEEPS, "--compute-ms", "0")  # of a first step there is a checkpoint
+        self.train("--out", out, *KEEPS, "--compute-ms", "0")  # a first step was kept
 
     def test_with_start_it_goes_on_from_its_own_checkpoint(self):
         out, begun = self.path("started"), self.path("begun")
