@@ -419,9 +419,10 @@ static shoal_status set_up(shoal_train *train, shoal_comm *comm)
     SHOALI_TRY(shoali_gradients_begin(train)); /* not a thousand steps on */
     SHOALI_TRY(shoali_folder_enter(train));
     SHOALI_TRY(shoali_events_open(train));
-    if (train->desc.resume != NULL && train->members.epoch == 0) /* else others have the state */
+    const bool is_first = train->members.epoch == 0; /* else others have the state */
+    if (train->desc.resume != NULL && is_first)
         SHOALI_TRY(shoali_checkpoint_choose(train));
-    if (train->desc.start != NULL && train->folder.saved.step == 0)
+    if (train->desc.start != NULL && train->folder.saved.step == 0 && is_first)
         SHOALI_TRY(shoali_checkpoint_start(train));
     SHOALI_TRY(shoali_admm_create(train));
     shoali_optim_begin(train->update.optim, train->params);

@@ -45,9 +45,9 @@ class Failures(unittest.TestCase):
         words += ["--compute-ms", 10, "--out", out, "--json", *more]
         return [shoal.SHOAL] + [str(word) for word in words]
 
-    def lose(self, victim):
-        out = os.path.join(self.folder.name, f"run-{victim}")
-        argv = self.argv(out, "--epochs", 12, "--on-loss", "reform", "--spares", 1)
+    def lose(self, victim, *more):
+        out = os.path.join(self.folder.name, f"run-{victim}-{len(more)}")
+        argv = self.argv(out, "--epochs", 12, "--on-loss", "reform", "--spares", 1, *more)
         with subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as job:
@@ -69,6 +69,14 @@ class Failures(unittest.TestCase):
             self.assertEqual(result["workers"], 3, stderr)
             self.assertIn(f"rank {victim} was killed", stderr)
             self.assertIn("goes on in epoch", stderr)
+
+    def test_a_spare_starts_with_the_state_of_the_others(self):
+        """Of a run that began with another's weights: it asks nobody for them."""
+        first = os.path.join(self.folder.name, "first")
+        done = subprocess.run(self.argv(first), capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result, stderr = self.lose(2, "--start", first)
+        self.assertEqual(result["workers"], 3, stderr)
 
     def test_a_spare_that_is_not_needed(self):
         argv = self.argv(os.path.join(self.folder.name, "calm"), "--on-loss", "reform")

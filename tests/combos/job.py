@@ -303,7 +303,8 @@ class Job:
     def steps(self):
         """All ranks have told that the protocol's start is behind them."""
         status = self.status()
-        before = 1 if self.out else 0  # the run folder is agreed upon first
+        # the run folder is agreed upon first, and that the other run is there
+        before = (1 if self.out else 0) + (1 if self.option("--start") else 0)
         return status is not None and all(rank["ended"] > before for rank in status["ranks"])
 
     # ------------------------------------------------------------- afterwards
