@@ -102,6 +102,24 @@ const char *gnuplot_missing(void)
 
 /* ---------------------------------------------------------------- what it drew */
 
+/* "rgb(0, 114, 178)" as #0072b2; returns what comes behind, NULL: it is none. */
+static const char *put_colour(FILE *out, const char *from)
+{
+    unsigned long parts[3];
+    char *end = NULL;
+    if (strncmp(from, "rgb(", 4) != 0)
+        return NULL;
+    from += 4;
+    for (int i = 0; i < 3; i++) {
+        parts[i] = strtoul(from, &end, 10);
+        if (end == from || parts[i] > 255 || *end != (i < 2 ? ',' : ')'))
+            return NULL;
+        from = end + 1;
+    }
+    fprintf(out, "#%02lx%02lx%02lx", parts[0], parts[1], parts[2]);
+    return from;
+}
+
 /* A tag's text: words for things get the picture's id before them, as a page has several pictures;
  * colours are written as pages' styles know them. */
 static const char *put_tag(FILE *out, const char *from, const char *id)
@@ -111,11 +129,10 @@ static const char *put_tag(FILE *out, const char *from, const char *id)
                                         " font-family=\"sans-serif\"", " font-size=\"12.00\"",
                                         " class=\"gridline\""};
     while (*from != '\0' && *from != '>') {
-        int red, green, blue, length = 0;
-        if (strncmp(from, "rgb(", 4) == 0 &&
-            sscanf(from, "rgb(%d,%d,%d)%n", &red, &green, &blue, &length) == 3 && length > 0) {
-            fprintf(out, "#%02x%02x%02x", (unsigned)red, (unsigned)green, (unsigned)blue);
-            from += length;
+        int length = 0;
+        const char *behind = put_colour(out, from);
+        if (behind != NULL) {
+            from = behind;
             continue;
         }
         for (size_t i = 0; i < sizeof usual / sizeof usual[0] && length == 0; i++)
