@@ -60,9 +60,10 @@ static double beyond_mean(double mean, double count)
         return 0;
     if (mean > 200)
         return sqrt(mean) * sqrt(2 * log(fmax(count, 1.2))) * (count > 4 ? 0.85 : 0.75);
-    for (double k = 0; k < mean + 20 * sqrt(mean) + 40; k++) {
+    const uint32_t end = (uint32_t)(mean + 20 * sqrt(mean)) + 41;
+    for (uint32_t k = 0; k < end; k++) {
         most += 1 - pow(fmin(below, 1), count); /* the largest is above k */
-        term *= mean / (k + 1);
+        term *= mean / (k + 1.0);
         below += term;
     }
     return fmax(0, most - mean);
@@ -88,16 +89,21 @@ double shoali_lost_rounds_s(const shoali_lost_load *l)
 double shoali_lost_tails_s(double loss, double latency_s, double messages)
 {
     double seconds = 0, lost = loss, wait_s = TIMEOUT_S + 2 * latency_s;
-    for (int i = 0; i < TIMEOUTS_MAX && loss > 0; i++, lost *= loss, wait_s *= 2)
+    for (int i = 0; i < TIMEOUTS_MAX && loss > 0; i++) {
         seconds += wait_s * (1 - pow(1 - lost, messages));
+        lost *= loss;
+        wait_s *= 2;
+    }
     return seconds;
 }
 
 double shoali_lost_draw_s(double loss, double latency_s, double messages, double drawn)
 {
     double seconds = 0, lost = loss, wait_s = TIMEOUT_S + 2 * latency_s;
-    for (int i = 0; i < TIMEOUTS_MAX && loss > 0 && drawn < 1 - pow(1 - lost, messages);
-         i++, lost *= loss, wait_s *= 2)
+    for (int i = 0; i < TIMEOUTS_MAX && loss > 0 && drawn < 1 - pow(1 - lost, messages); i++) {
         seconds += wait_s;
+        lost *= loss;
+        wait_s *= 2;
+    }
     return seconds;
 }
