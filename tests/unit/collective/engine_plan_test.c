@@ -75,7 +75,7 @@ static void memory_runs_out(void **state)
     (void)state;
     for (uint32_t size = 2; size < 60; size++) {
         engine_run run;
-        uint64_t memory[512];
+        uint64_t memory[512] = {0};
         const shoal_sink none = {0};
         engine_case c = {.collective = "direct", .size = size, .count = 1000, .chunk_elems = 1000};
         assert_true(engine_run_open(&c, &run));
